@@ -8,3 +8,5 @@
 //! Deliberately absent: ACP types, host service names, process handling, files other than the workspace path.
 
 pub mod client;
+
+pub use zcode_runtime::{host, model};

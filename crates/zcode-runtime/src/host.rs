@@ -60,7 +60,7 @@ pub struct HostLauncher {
 #[derive(Clone)]
 pub enum HostSource {
     /// An installed ZCode, gated by a contract.
-    Install(crate::InstallSource),
+    Install(InstallSource),
     /// An embedded host over a byte stream.
     Stream {
         /// What is known of it.
@@ -68,6 +68,15 @@ pub enum HostSource {
         /// Opens the stream.
         open: StreamFactory,
     },
+}
+
+/// An installed ZCode.
+#[derive(Debug, Clone)]
+pub struct InstallSource {
+    /// Root named by flag or environment; it is used or refused, never replaced by another.
+    pub install: Option<std::path::PathBuf>,
+    /// The contract is not the embedded one.
+    pub unofficial: bool,
 }
 
 /// A running host. Clones are handles of one process; it ends with [`Host::shutdown`] or when the last handle is dropped.
