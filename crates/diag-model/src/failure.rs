@@ -214,7 +214,11 @@ mod tests {
             assert!(seen.insert(code.as_str()), "{code} twice");
             assert!(code.as_str().len() == 5 && code.as_str().starts_with("ZA"));
             let message = Failure::new(*code).message();
-            assert!(message.chars().count() <= MESSAGE_LIMIT, "{code}: {} characters", message.chars().count());
+            assert!(
+                message.chars().count() <= MESSAGE_LIMIT,
+                "{code}: {} characters",
+                message.chars().count()
+            );
             assert!(message.contains(code.next_step()), "{code}: the next step is cut");
         }
     }

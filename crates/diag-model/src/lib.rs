@@ -13,5 +13,5 @@ mod redact;
 pub use catalogue::{ErrorCode, ErrorKind};
 pub use failure::{Detail, Failure, MESSAGE_LIMIT, one_line};
 pub use ids::{AskId, InputId, SessionId, ToolCallId, WorkspaceKey};
-pub use record::{Phase, RECORD_SCHEMA_VERSION};
+pub use record::{Direction, Facts, Level, Phase, RECORD_SCHEMA_VERSION, Record, RecordError, UnknownName};
 pub use redact::{REDACTED, redact, redact_home};
