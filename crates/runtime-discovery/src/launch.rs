@@ -74,7 +74,7 @@ impl ChildEnvironment {
                     && present.to_str().is_some_and(|present| present.eq_ignore_ascii_case(name))
         };
         let mut remove: Vec<OsString> = launcher.strip_env.iter().map(OsString::from).collect();
-        let mut reported = Vec::new();
+        let mut reported: Vec<String> = Vec::new();
         for name in present {
             let name = name.as_ref();
             let stripped = launcher.strip_env.iter().chain(launcher.runtime_environment.keys());
@@ -83,10 +83,9 @@ impl ChildEnvironment {
             {
                 remove.push(name.to_owned());
             }
-            if let Some(report) = launcher.report_env.iter().find(|report| same(name, report)) {
-                if !reported.contains(report) {
-                    reported.push(report.clone());
-                }
+            let report = launcher.report_env.iter().find(|report| same(name, report));
+            if let Some(report) = report.filter(|report| !reported.contains(report)) {
+                reported.push(report.clone());
             }
         }
         let set =

@@ -15,6 +15,8 @@ pub mod gate;
 pub mod launch;
 mod layout;
 mod manifest;
+#[cfg(test)]
+mod testing;
 
 pub use contract::Contract;
 pub use digest::Sha256Digest;

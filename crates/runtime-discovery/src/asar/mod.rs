@@ -149,9 +149,10 @@ impl Asar {
     /// The file beside the archive, which must really lie in the archive's own folder for such files.
     fn beside(&self, path: &str) -> Result<PathBuf, AsarError> {
         let folder = dunce::canonicalize(&self.unpacked)?;
-        let is_beside = folder.parent() == Some(dunce::canonicalize(parent(&self.unpacked))?.as_path());
+        let mut expected = dunce::canonicalize(parent(&self.unpacked))?;
+        expected.extend(self.unpacked.file_name());
         let file = dunce::canonicalize(below(&folder, path))?;
-        if !is_beside || !file.starts_with(&folder) {
+        if folder != expected || !file.starts_with(&folder) {
             return Err(AsarError::OutOfBounds(path.to_owned()));
         }
         if !fs::metadata(&file)?.is_file() {

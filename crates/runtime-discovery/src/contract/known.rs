@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::digest::Sha256Digest;
 
-const EMBEDDED: &str = include_str!("../../../../contract/known-releases.json");
+pub(super) const EMBEDDED: &str = include_str!("../../../../contract/known-releases.json");
 
 /// Releases somebody has looked at.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
