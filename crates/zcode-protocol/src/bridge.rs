@@ -115,8 +115,12 @@ pub enum Action<'a> {
 
 /// A line from the bridge, nonce removed. Exactly one of the groups is present; which one is said by
 /// [`Line::classify`].
+///
+/// `E` is what an event is read as. With a typed one the line is read once; with the default the event is skipped over
+/// and left for later.
 #[derive(Debug, Deserialize)]
-pub struct Line<'a> {
+#[serde(bound(deserialize = "'de: 'a, E: Deserialize<'de>"))]
+pub struct Line<'a, E = &'a RawValue> {
     /// Id of the answered request.
     pub id: Option<u64>,
     /// Result of a call; JSON `null` for void.
@@ -127,18 +131,23 @@ pub struct Line<'a> {
     pub error: Option<CallError<'a>>,
     /// Subscription an event belongs to.
     pub subscription: Option<u64>,
-    /// The event, unread.
-    #[serde(borrow)]
-    pub event: Option<&'a RawValue>,
+    /// The event.
+    #[serde(default = "none", deserialize_with = "present")]
+    pub event: Option<E>,
     /// The bridge is ready.
     pub ready: Option<Ready>,
     /// The bridge gives up; the process ends after this line.
     pub fatal: Option<Fatal>,
 }
 
-/// `null` is a result, so a present member must be `Some` even then.
-fn present<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<&'de RawValue>, D::Error> {
-    <&RawValue>::deserialize(deserializer).map(Some)
+/// `null` is a value here, so a present member must be `Some` even then.
+fn present<'de, D: serde::Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<Option<T>, D::Error> {
+    T::deserialize(deserializer).map(Some)
+}
+
+/// A default that asks nothing of `T`.
+fn none<T>() -> Option<T> {
+    None
 }
 
 /// An error answer.
@@ -188,7 +197,7 @@ pub struct Fatal {
 
 /// What a [`Line`] is.
 #[derive(Debug)]
-pub enum Classified<'a> {
+pub enum Classified<'a, E = &'a RawValue> {
     /// Answer to a request.
     Reply {
         /// Id of the request.
@@ -200,8 +209,8 @@ pub enum Classified<'a> {
     Event {
         /// Subscription number.
         subscription: u64,
-        /// The event, unread.
-        event: &'a RawValue,
+        /// The event.
+        event: E,
     },
     /// Ready line.
     Ready(Ready),
@@ -214,9 +223,9 @@ pub enum Classified<'a> {
 #[error("a bridge line is neither answer, event, ready nor fatal")]
 pub struct UnknownLine;
 
-impl<'a> Line<'a> {
+impl<'a, E> Line<'a, E> {
     /// Says what the line is.
-    pub fn classify(self) -> Result<Classified<'a>, UnknownLine> {
+    pub fn classify(self) -> Result<Classified<'a, E>, UnknownLine> {
         match self {
             Line { id: Some(id), result: Some(result), error: None, .. } => {
                 Ok(Classified::Reply { id, outcome: Ok(result) })

@@ -1,0 +1,170 @@
+//! Parameters and results of the service methods.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use super::snapshot::{Model, Settings, SlashCommand};
+use super::text::Text;
+
+/// Parameters of methods that concern a workspace.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct InWorkspace<'a, T = ()> {
+    /// Canonical path.
+    pub workspace_path: &'a str,
+    /// The method's own parameters.
+    #[serde(flatten)]
+    pub own: T,
+}
+
+/// Parameters of methods that concern a session.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct OfSession<'a> {
+    /// Session.
+    pub session_id: &'a str,
+}
+
+/// Parameters of `createSession`.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CreateSession<'a> {
+    /// Servers in the host's strict shape.
+    pub mcp_servers: &'a [Value],
+    /// Mode.
+    pub mode: &'a str,
+    /// The contract's fixed parameters.
+    #[serde(flatten)]
+    pub fixed: &'a Map<String, Value>,
+}
+
+/// Parameters of `setMode`.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SetMode<'a> {
+    /// Session.
+    pub session_id: &'a str,
+    /// Mode.
+    pub mode: &'a str,
+}
+
+/// Parameters of `readSession`.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ReadSession<'a> {
+    /// Session.
+    pub session_id: &'a str,
+    /// At most this many messages.
+    pub message_limit: u32,
+}
+
+/// Parameters of `sendPrompt`.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SendPrompt<'a> {
+    /// Session.
+    pub session_id: &'a str,
+    /// Id that comes back in the turn's events.
+    pub input_id: &'a str,
+    /// Text.
+    pub content: &'a str,
+    /// Attachments.
+    pub attachments: Vec<Attachment<'a>>,
+}
+
+/// An attachment in the host's strict shape.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Attachment<'a> {
+    /// `image`, `audio` or `file`.
+    pub kind: &'static str,
+    /// Name.
+    pub filename: &'a str,
+    /// MIME type.
+    pub mime_type: &'a str,
+    /// The bytes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub data_base64: Option<&'a str>,
+    /// Where the bytes are.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub local_path: Option<&'a str>,
+    /// How many bytes.
+    pub size_bytes: u64,
+}
+
+/// Parameters of the session event.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Listen<'a> {
+    /// Session.
+    pub session_id: &'a str,
+    /// Delivery kind.
+    pub delivery_kind: &'a str,
+    /// The first event is a snapshot.
+    pub include_snapshot: bool,
+}
+
+/// Parameters of `respondProviderRuntimeHeaders`.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RespondHeaders<'a> {
+    /// Request.
+    pub request_id: &'a str,
+    /// Answer.
+    pub response: HeadersResponse<'a>,
+}
+
+/// The only answer there is: none were applied.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct HeadersResponse<'a> {
+    /// Always `false`.
+    pub headers_applied: bool,
+    /// Reason.
+    pub error_message: &'a str,
+}
+
+/// Result of `initialize`.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Initialized<'a> {
+    /// The workspace can be used.
+    pub available: bool,
+    /// Why not.
+    #[serde(borrow)]
+    pub reason: Option<Text<'a>>,
+    /// Why not, as a word.
+    #[serde(borrow)]
+    pub reason_code: Option<Text<'a>>,
+}
+
+/// Result of `readWorkspaceState`.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct WorkspaceState<'a> {
+    /// Settings.
+    #[serde(borrow)]
+    pub settings: Settings<'a>,
+    /// All models.
+    #[serde(borrow, default)]
+    pub model_catalog: Option<ModelCatalog<'a>>,
+    /// Slash commands.
+    #[serde(borrow, default)]
+    pub slash_commands: Option<Vec<SlashCommand<'a>>>,
+}
+
+/// Models of all providers.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct ModelCatalog<'a> {
+    /// Models that can be chosen.
+    #[serde(borrow)]
+    pub available: Vec<Model<'a>>,
+}
+
+/// Result of `sendPrompt`.
+#[derive(Debug, Deserialize)]
+pub struct Accepted {
+    /// The prompt was taken.
+    pub accepted: bool,
+}
