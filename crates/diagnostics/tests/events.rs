@@ -31,13 +31,12 @@ impl Write for Writes {
 
 fn logged(level: Level, json: bool, log: impl FnOnce(&Guard)) -> Vec<String> {
     let writes = Writes::default();
-    let layer = DiagnosticLayer::new(&Options { level, home: Some("/data/me".into()), ..Options::default() });
+    let layer = DiagnosticLayer::new(Options { level, home: Some("/data/me".into()), ..Options::default() });
     layer.add_sink(StreamSink::start("test", Box::new(writes.clone()), json, layer.sequence()));
     let guard = layer.guard();
     tracing::subscriber::with_default(tracing_subscriber::registry().with(layer), || log(&guard));
     guard.flush(PATIENCE);
-    let lines = writes.0.lock().unwrap().clone();
-    lines
+    std::mem::take(&mut *writes.0.lock().unwrap())
 }
 
 fn records(level: Level, log: impl FnOnce(&Guard)) -> Vec<Record> {
@@ -146,11 +145,7 @@ fn the_readable_form_is_one_line_a_record() {
         tracing::error!(target: "client", stderr = "a\n\u{1b}[2Jb", "host.stderr");
     });
     assert_eq!(lines.len(), 1);
-    assert!(
-        lines[0].ends_with("Z ERROR host.stderr stderr=\"a\\n\\u{1b}[2Jb\"\n")
-            || lines[0].contains("host.stderr"),
-        "{lines:?}"
-    );
+    assert!(lines[0].ends_with("Z ERROR host.stderr stderr=a\\n\\u{1b}[2Jb\n"), "{lines:?}");
     assert_eq!(lines[0].matches('\n').count(), 1);
     assert!(!lines[0].contains('\u{1b}'));
 }
@@ -176,25 +171,13 @@ fn gate() -> (Box<dyn Write + Send>, Sender<()>, Writes) {
 #[test]
 fn what_a_stalled_reader_missed_is_told_when_it_reads_again() {
     let (stream, open, writes) = gate();
-    let layer = DiagnosticLayer::new(&Options::default());
+    let layer = DiagnosticLayer::new(Options::default());
     layer.add_sink(StreamSink::start("test", stream, true, layer.sequence()));
     let guard = layer.guard();
     tracing::subscriber::with_default(tracing_subscriber::registry().with(layer), || {
         for number in 0..3000 {
             // Many names, so that the queue is the limit and not the flood.
-            match number % 20 {
-                0 => tracing::info!(target: "client", count = number, "a.0"),
-                1 => tracing::info!(target: "client", count = number, "a.1"),
-                2 => tracing::info!(target: "client", count = number, "a.2"),
-                3 => tracing::info!(target: "client", count = number, "a.3"),
-                4 => tracing::info!(target: "client", count = number, "a.4"),
-                5 => tracing::info!(target: "client", count = number, "a.5"),
-                6 => tracing::info!(target: "client", count = number, "a.6"),
-                7 => tracing::info!(target: "client", count = number, "a.7"),
-                8 => tracing::info!(target: "client", count = number, "a.8"),
-                9 => tracing::info!(target: "client", count = number, "a.9"),
-                _ => tracing::info!(target: "client", count = number, "a.{}", number % 20),
-            }
+            tracing::info!(target: "client", count = number, "a.{}", number % 20);
         }
     });
     let started = Instant::now();
@@ -225,7 +208,7 @@ fn a_broken_stream_is_given_up() {
             Ok(())
         }
     }
-    let layer = DiagnosticLayer::new(&Options::default());
+    let layer = DiagnosticLayer::new(Options::default());
     layer.add_sink(StreamSink::start("test", Box::new(Broken), true, layer.sequence()));
     let guard = layer.guard();
     tracing::subscriber::with_default(tracing_subscriber::registry().with(layer), || {
@@ -241,7 +224,7 @@ fn a_broken_stream_is_given_up() {
 #[test]
 fn a_full_pipe_that_nobody_reads_costs_the_program_nothing() {
     let (mut reader, writer) = io::pipe().unwrap();
-    let layer = DiagnosticLayer::new(&Options { level: Level::Trace, ..Options::default() });
+    let layer = DiagnosticLayer::new(Options { level: Level::Trace, ..Options::default() });
     layer.add_sink(StreamSink::start("test", Box::new(writer), true, layer.sequence()));
     let guard = layer.guard();
     let started = Instant::now();
