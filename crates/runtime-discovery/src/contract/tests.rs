@@ -100,6 +100,17 @@ fn contradictions_are_refused_by_path() {
             json!(1),
             "launcher.answerAtOnce.browser-execute-request.type",
         ),
+        ("/layouts/linux/otherRoots/0", json!("node_modules/zcode"), "layouts.linux.otherRoots"),
+        (
+            "/launcher/runtimeEnvironment",
+            json!({"NODE_OPTIONS": "-r x"}),
+            "launcher.runtimeEnvironment.ELECTRON_RUN_AS_NODE",
+        ),
+        (
+            "/launcher/runtimeEnvironment",
+            json!({"ELECTRON_RUN_AS_NODE": "1", "NODE_OPTIONS": "-r x"}),
+            "launcher.runtimeEnvironment.NODE_OPTIONS",
+        ),
         ("/launcher/stripEnv/0", json!("A=B"), "launcher"),
     ] {
         assert_eq!(field_of(&with(pointer, value)), field);

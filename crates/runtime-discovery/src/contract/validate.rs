@@ -21,6 +21,9 @@ const STRONGEST_IMPLICIT_MODE: &str = "edit";
 /// Parameters the runtime fills in itself; a contract may not fix them.
 const RESERVED_PARAMETERS: &[&str] = &["workspacePath", "sessionId", "taskId", "mode", "mcpServers"];
 
+/// Makes Electron's executable run as Node.
+const NODE_MODE: &str = "ELECTRON_RUN_AS_NODE";
+
 /// No wait is longer than this, whatever a file says.
 const LONGEST_TIMEOUT_MS: u64 = 10 * 60 * 1000;
 
@@ -90,8 +93,10 @@ fn layout(field: &str, layout: &Layout) -> Check {
     if layout.default_roots.is_empty() {
         return fail(format!("{field}.defaultRoots"), "must name a root");
     }
-    for root in layout.default_roots.iter().chain(&layout.other_roots) {
-        not_blank(&format!("{field}.defaultRoots"), root)?;
+    for (name, roots) in [("defaultRoots", &layout.default_roots), ("otherRoots", &layout.other_roots)] {
+        if let Some(wrong) = roots.iter().find(|root| !is_absolute(root)) {
+            return fail(format!("{field}.{name}"), format!("`{wrong}` is not absolute"));
+        }
     }
     let files = [
         ("executable", Some(&layout.executable)),
@@ -202,6 +207,17 @@ fn launcher(contract: &Contract) -> Check {
     let launcher = &contract.launcher;
     not_blank("launcher.init.type", &launcher.init.kind)?;
     not_blank("launcher.dispose.type", &launcher.dispose.kind)?;
+    // Without it the executable would open the desktop app.
+    if launcher.runtime_environment.get(NODE_MODE).map(String::as_str) != Some("1") {
+        return fail(format!("launcher.runtimeEnvironment.{NODE_MODE}"), "must be \"1\"");
+    }
+    let steering = |name: &&String| *name != NODE_MODE && launcher.strip_env.contains(name);
+    if let Some(name) = launcher.runtime_environment.keys().find(steering) {
+        return fail(
+            format!("launcher.runtimeEnvironment.{name}"),
+            "is removed by launcher.stripEnv and may not be set",
+        );
+    }
     for (request, answer) in &launcher.answer_at_once {
         if !answer.get("type").is_some_and(Value::is_string) {
             return fail(format!("launcher.answerAtOnce.{request}.type"), "must be a string");
@@ -234,6 +250,12 @@ fn version(field: &str, text: &str) -> Check {
     } else {
         fail(field, "must be three numbers with dots")
     }
+}
+
+/// Absolute on the operating system it is meant for, which need not be this one.
+fn is_absolute(root: &str) -> bool {
+    let drive = root.as_bytes().first().is_some_and(u8::is_ascii_alphabetic) && root.get(1..3) == Some(":\\");
+    drive || ["/", "~/", "%LOCALAPPDATA%\\"].iter().any(|start| root.starts_with(start))
 }
 
 /// A path that stays below whatever it is joined to, on every operating system.

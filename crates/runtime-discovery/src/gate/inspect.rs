@@ -6,7 +6,7 @@ use std::fs::{self, File};
 use std::io::Read as _;
 use std::path::Path;
 
-use diag_model::{Detail, ErrorCode, Failure};
+use diag_model::{Detail, ErrorCode, Failure, one_line};
 
 use super::{ArchiveFacts, CliIntegrity, Install, InstallFacts};
 use crate::asar::{Asar, AsarError};
@@ -40,16 +40,20 @@ pub(super) fn read(install: &Install, contract: &Contract) -> Readings {
             Failure::new(ErrorCode::MetadataMismatch)
                 .cause("the ZCode bundle metadata cannot be understood")
                 .with(Detail::File, shown(install, &install.metadata))
-                .with(Detail::Detected, reason)
+                .with(Detail::Detected, foreign(&reason))
                 .with(Detail::Expected, "exactly runtime, entry, source and platform")
         })
     });
 
     let refuse = |error: &AsarError| {
         Failure::new(ErrorCode::ArchiveInvalid)
-            .cause(format!("ZCode's app archive cannot be used: {error}"))
+            .cause(format!("ZCode's app archive cannot be used: {}", foreign(&error.to_string())))
             .with(Detail::File, shown(install, &install.host_archive))
-            .with(Detail::Detected, error)
+            .with(Detail::Detected, foreign(&error.to_string()))
+            .with(
+                Detail::Expected,
+                format!("an asar archive with {PACKAGE} and {}", artifact.host_index.path),
+            )
     };
     let (archive, package, host_index, rpc_module) = match Asar::open(&install.host_archive) {
         Err(error) => (None, Err(refuse(&error)), Err(refuse(&error)), Err(refuse(&error))),
@@ -116,7 +120,7 @@ fn app_version(install: &Install, package: Result<Vec<u8>, Failure>) -> Result<A
         Failure::new(ErrorCode::VersionUnsupported)
             .cause("ZCode's version cannot be read")
             .with(Detail::File, file)
-            .with(Detail::Detected, reason)
+            .with(Detail::Detected, foreign(&reason))
     };
     let info = match &install.app_info {
         None => AppVersion::default(),
@@ -154,6 +158,13 @@ fn unreadable(install: &Install, path: &Path, reason: &str) -> Failure {
         .cause(format!("a file of the ZCode install cannot be read: {file}: {reason}"))
         .with(Detail::File, file)
         .with(Detail::Detected, reason)
+        .with(Detail::Expected, "a readable file")
+}
+
+/// Text out of a file of the install, made fit for a failure: one line and not long.
+pub(super) fn foreign(text: &str) -> String {
+    const LIMIT: usize = 200;
+    one_line(text).chars().take(LIMIT).collect()
 }
 
 /// A file as failures name it: relative to the root.

@@ -4,7 +4,7 @@
 use diag_model::{Detail, ErrorCode, Failure};
 
 use super::CliIdentity;
-use super::inspect::Readings;
+use super::inspect::{Readings, foreign};
 use crate::contract::{Contract, KnownReleases};
 use crate::layout::Platform;
 use crate::manifest::{BundleMetadata, version_token};
@@ -18,9 +18,9 @@ pub(super) fn judge(
     metadata_semantics(metadata, contract)?;
     if metadata.platform != platform.to_string() {
         return Err(Failure::new(ErrorCode::PlatformMismatch)
-            .cause(format!("this ZCode was built for {}", metadata.platform))
+            .cause(format!("this ZCode was built for {}", foreign(&metadata.platform)))
             .next_step(format!("install the build for {platform}"))
-            .with(Detail::Detected, &metadata.platform)
+            .with(Detail::Detected, foreign(&metadata.platform))
             .with(Detail::Expected, platform));
     }
     let cli = versions(readings, contract)?;
@@ -34,7 +34,7 @@ fn metadata_semantics(metadata: &BundleMetadata, contract: &Contract) -> Result<
         Failure::new(ErrorCode::MetadataMismatch)
             .cause(format!("the ZCode bundle metadata has another `{field}` than expected"))
             .with(Detail::Field, field)
-            .with(Detail::Detected, detected)
+            .with(Detail::Detected, foreign(detected))
             .with(Detail::Expected, expected)
     };
     for (field, detected, expected) in [
@@ -77,7 +77,8 @@ fn versions(readings: &Readings, contract: &Contract) -> Result<CliIdentity, Fai
 }
 
 fn unsupported(what: &str, detected: &str, expected: &str, contract: &Contract) -> Failure {
-    let seen = what == "ZCode" && KnownReleases::embedded().by_app_version(detected).is_some();
+    let detected = foreign(detected);
+    let seen = what == "ZCode" && KnownReleases::embedded().by_app_version(&detected).is_some();
     let verdict = if seen { "is known, but not supported" } else { "is not supported" };
     Failure::new(ErrorCode::VersionUnsupported)
         .cause(format!("{what} {detected} {verdict}; this adapter works with {expected}"))
@@ -135,7 +136,7 @@ pub(super) fn cli_version(output: &str, expected: &str) -> Result<(), Failure> {
     if detected == Some(expected) {
         return Ok(());
     }
-    let detected = detected.unwrap_or("no version");
+    let detected = foreign(detected.unwrap_or("no version"));
     Err(Failure::new(ErrorCode::VersionUnsupported)
         .cause(format!("the modified ZCode CLI says {detected}; this adapter works with {expected}"))
         .next_step("reinstall the supported ZCode version")

@@ -63,6 +63,9 @@ fn known_root(env: &Environment, layout: &Layout) -> Result<PathBuf, Failure> {
     let mut tried = Vec::new();
     for root in layout.default_roots.iter().chain(&layout.other_roots) {
         let attempt = env.expand(root).map_err(str::to_owned).and_then(|path| {
+            if !path.is_absolute() {
+                return Err("the path is not absolute".to_owned());
+            }
             holds_executable(&path, layout)?;
             Ok(path)
         });
@@ -126,6 +129,7 @@ fn incomplete(file: &str, reason: &str) -> Failure {
         .cause(format!("the ZCode install is incomplete: {file}: {reason}"))
         .with(Detail::File, file)
         .with(Detail::Detected, reason)
+        .with(Detail::Expected, "a regular file inside the install that this user may use")
 }
 
 #[cfg(unix)]

@@ -115,6 +115,17 @@ fn another_platform_is_refused() {
 }
 
 #[test]
+fn text_of_a_damaged_install_stays_short_and_on_one_line() {
+    let fake = Fake::new(LINUX);
+    let mut metadata = fake.metadata();
+    metadata["runtime"] = json!(format!("a\u{1b}[31m\n{}", "x".repeat(10_000)));
+    fake.write_metadata(&metadata);
+    let failure = refused(&fake).failure;
+    let detected = failure.detail(Detail::Detected).unwrap();
+    assert!(detected.len() <= 200 && detected.starts_with("a [31m x"), "{detected}");
+}
+
+#[test]
 fn another_version_is_refused_and_a_known_one_by_name() {
     let fake = Fake::new(LINUX);
     fake.write_archive("3.14.3", HOST, RPC);
@@ -232,6 +243,12 @@ fn known_roots_are_tried_in_order_and_all_are_listed() {
         text("file")
     );
     assert_eq!(tried, expected);
+
+    fake.env.home = Some(PathBuf::from("not/absolute"));
+    let failure = resolve(&fake.env, None, &fake.contract).unwrap_err();
+    assert!(
+        failure.detail(Detail::Tried).unwrap().ends_with("not/absolute/second: the path is not absolute")
+    );
 
     // The first that holds the executable is final, also when it turns out to be incomplete.
     fs::write(base.join("empty/zcode"), "").unwrap();
