@@ -75,6 +75,7 @@ fn wrong_types_are_refused_by_path() {
 #[test]
 fn contradictions_are_refused_by_path() {
     for (pointer, value, field) in [
+        ("/artifact/id", json!("zcode\u{1b}[2J"), "artifact.id"),
         ("/schemaVersion", json!(2), "schemaVersion"),
         ("/artifact/protocolId", json!("zcode-task-v2"), "artifact.protocolId"),
         ("/protocol/id", json!("zcode-task-v2"), "protocol.id"),

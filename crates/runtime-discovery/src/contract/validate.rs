@@ -52,7 +52,9 @@ pub(super) fn check(contract: &Contract) -> Check {
 
 fn artifact(contract: &Contract) -> Check {
     let artifact = &contract.artifact;
-    not_blank("artifact.id", &artifact.id)?;
+    if !is_plain_name(&artifact.id) {
+        return fail("artifact.id", "must be 1 to 64 letters, digits, `.`, `_` or `-`");
+    }
     version("artifact.appVersion", &artifact.app_version)?;
     version("artifact.cliVersion", &artifact.cli_version)?;
     relative("artifact.hostIndex.path", &artifact.host_index.path)?;
@@ -228,6 +230,12 @@ fn launcher(contract: &Contract) -> Check {
         Some(name) => fail("launcher", format!("`{}` is no variable name", name.escape_debug())),
         None => Ok(()),
     }
+}
+
+/// The contract's name is shown on every surface, so it has to be harmless on each.
+fn is_plain_name(name: &str) -> bool {
+    (1..=64).contains(&name.len())
+        && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-'))
 }
 
 fn not_blank(field: &str, text: &str) -> Check {

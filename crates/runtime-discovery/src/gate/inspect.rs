@@ -2,7 +2,7 @@
 //! that the other facts can be shown all the same.
 
 use std::collections::BTreeSet;
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::Read as _;
 use std::path::Path;
 
@@ -100,9 +100,13 @@ impl Readings {
         };
         InstallFacts {
             root: install.root.clone(),
-            platform: self.metadata.as_ref().ok().map(|metadata| metadata.platform.clone()),
-            app_version: self.version.as_ref().ok().and_then(|version| version.version.clone()),
-            app_build: self.version.as_ref().ok().and_then(|version| version.build.clone()),
+            platform: self.metadata.as_ref().ok().map(|metadata| foreign(&metadata.platform)),
+            app_version: self
+                .version
+                .as_ref()
+                .ok()
+                .and_then(|version| version.version.as_deref().map(foreign)),
+            app_build: self.version.as_ref().ok().and_then(|version| version.build.as_deref().map(foreign)),
             cli_sha256: cli,
             cli_integrity: cli.map(official),
             metadata_sha256: self.metadata_sha256,
@@ -175,7 +179,7 @@ fn shown(install: &Install, path: &Path) -> String {
 #[cfg(unix)]
 fn writable_by_others(root: &Path) -> bool {
     use std::os::unix::fs::PermissionsExt as _;
-    fs::metadata(root).is_ok_and(|metadata| metadata.permissions().mode() & 0o022 != 0)
+    std::fs::metadata(root).is_ok_and(|metadata| metadata.permissions().mode() & 0o022 != 0)
 }
 
 #[cfg(not(unix))]

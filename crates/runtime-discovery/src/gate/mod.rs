@@ -11,7 +11,7 @@ mod resolve;
 use std::path::{Path, PathBuf};
 
 use diag_model::Failure;
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use crate::contract::Contract;
 use crate::digest::Sha256Digest;
@@ -63,6 +63,7 @@ pub enum CliIdentity {
 #[serde(rename_all = "camelCase")]
 pub struct InstallFacts {
     /// Canonical root.
+    #[serde(serialize_with = "as_shown")]
     pub root: PathBuf,
     /// Platform the bundle says it is for.
     pub platform: Option<String>,
@@ -84,6 +85,11 @@ pub struct InstallFacts {
     pub archive: Option<ArchiveFacts>,
     /// Users other than the owner may write to the root.
     pub writable_by_others: bool,
+}
+
+/// A path need not be text; a report about one must not fail for that.
+fn as_shown<S: Serializer>(path: &Path, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(&path.display())
 }
 
 /// Sizes of the archive; diagnostic.

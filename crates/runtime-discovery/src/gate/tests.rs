@@ -314,6 +314,21 @@ fn a_root_that_is_a_link_is_followed_once_and_for_all() {
     assert!(found.executable.starts_with(&fake.root));
 }
 
+#[cfg(target_os = "linux")]
+#[test]
+fn a_root_whose_name_is_no_text_is_found_and_reported() {
+    use std::os::unix::ffi::OsStrExt as _;
+    let fake = Fake::new(LINUX);
+    let odd = fake.dir.path().join(std::ffi::OsStr::from_bytes(b"ZCode\xff"));
+    fs::rename(&fake.root, &odd).unwrap();
+    let install = resolve(&fake.env, Some(&odd), &fake.contract).unwrap();
+    let verified = verify(&install, &fake.contract).unwrap();
+    let report = serde_json::to_value(verified.facts()).unwrap();
+    assert!(report["root"].as_str().unwrap().ends_with("ZCode\u{fffd}"));
+    assert_eq!(report["cliIntegrity"], "verified");
+    assert_eq!(report["cliSha256"], Sha256Digest::of(CLI).to_string());
+}
+
 #[cfg(unix)]
 #[test]
 fn permissions_are_looked_at() {
