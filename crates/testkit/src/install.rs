@@ -215,7 +215,10 @@ impl Parts {
                 "source": contract["metadata"]["source"],
                 "platform": format!("{}-{}", choices.os.name(), choices.arch),
             }),
-            host_index: (text(&artifact["hostIndex"], "path")?, host.replacen(WIRE_MARK, WIRE, 1).into_bytes()),
+            host_index: (
+                text(&artifact["hostIndex"], "path")?,
+                host.replacen(WIRE_MARK, WIRE, 1).into_bytes(),
+            ),
             rpc_module: (text(&artifact["rpcModule"], "path")?, rpc_module().into_bytes()),
         })
     }
@@ -309,7 +312,8 @@ fn sha256(bytes: &[u8]) -> String {
 }
 
 fn text(object: &Value, key: &str) -> io::Result<String> {
-    let missing = || io::Error::new(io::ErrorKind::InvalidData, format!("the embedded contract has no {key}"));
+    let missing =
+        || io::Error::new(io::ErrorKind::InvalidData, format!("the embedded contract has no {key}"));
     object.get(key).and_then(Value::as_str).map(str::to_owned).ok_or_else(missing)
 }
 

@@ -40,6 +40,8 @@ let left = false;
 let exitCode = 0;
 let stdoutBroken = false;
 const subscriptions = new Map();
+// Processes to be ended at the end, with what tells them from a later one of the same number.
+const family = new Map();
 
 // ---- Output -----------------------------------------------------------------------------------------------------------
 
@@ -358,17 +360,20 @@ function bootstrap() {
     inner.set(wrapped, port);
     return wrapped;
   };
-  // The thread's own port keeps messages until the host listens.
-  let listening = false;
+  // As in Electron, messages wait while nobody listens.
+  const waiting = [];
+  const deliver = () => {
+    while (waiting.length > 0 && emitter.listenerCount("message") > 0) emitter.emit("message", waiting.shift());
+  };
   const shim = {
-    start() {
-      if (listening) return;
-      listening = true;
-      parentPort.on("message", ({ data, ports }) => emitter.emit("message", { data, ports: ports.map(wrap) }));
-    },
+    start() {},
     postMessage: (message) => parentPort.postMessage({ host: message }),
   };
-  const emitter = emitterOf(shim, () => shim.start());
+  const emitter = emitterOf(shim, () => queueMicrotask(deliver));
+  parentPort.on("message", ({ data, ports }) => {
+    waiting.push({ data, ports: ports.map(wrap) });
+    deliver();
+  });
   Object.defineProperty(process, "parentPort", { value: shim, configurable: true, enumerable: true });
 
   import(workerData.url).catch((error) => {
@@ -466,6 +471,9 @@ function end(status) {
   for (const subscription of [...subscriptions.keys()]) drop(subscription);
   flush();
   if (worker === null || workerGone) return finish();
+  // Before the host lets its agents go and while it does: their tools would be lost with them.
+  look();
+  setInterval(look, 100);
   try {
     toHost(config.dispose, []);
   } catch {
@@ -511,17 +519,12 @@ function leave() {
 // Tools are commonly started in sessions of their own and ignore TERM. All are stopped first, so that none can start
 // another while the list is made, and then killed. On Windows the adapter's job object does this.
 function endDescendants() {
-  if (process.platform === "win32") return;
-  const doomed = new Set();
-  for (let round = 0; round < 32; round += 1) {
-    const fresh = descendants().filter((pid) => !doomed.has(pid));
-    if (fresh.length === 0) break;
-    for (const pid of fresh) {
-      doomed.add(pid);
-      signal(pid, "SIGSTOP");
-    }
+  let fresh = [...new Set([...look(), ...family.keys()])];
+  for (let round = 0; round < 32 && fresh.length > 0; round += 1) {
+    for (const pid of fresh) signal(pid, "SIGSTOP");
+    fresh = look();
   }
-  for (const pid of doomed) signal(pid, "SIGKILL");
+  for (const pid of family.keys()) signal(pid, "SIGKILL");
 }
 
 function signal(pid, name) {
@@ -532,25 +535,28 @@ function signal(pid, name) {
   }
 }
 
-// Descendants by parent id, and the other members of the own process group if this process leads it.
-function descendants() {
+// Adds to the family: descendants by parent id and, if this process leads its group, the other members of that. Members
+// are remembered with their start, because a tool whose parent has ended is nobody's child any more. Gives the new ones.
+function look() {
+  if (process.platform === "win32") return [];
   const children = new Map();
-  const found = new Set();
-  for (const [pid, parent, group] of process.platform === "linux" ? procTable() : psTable()) {
+  const started = new Map();
+  const roots = [process.pid];
+  for (const [pid, parent, group, start] of process.platform === "linux" ? procTable() : psTable()) {
     if (pid === process.pid) continue;
-    if (group === process.pid) found.add(pid);
+    started.set(pid, start);
+    if (group === process.pid) roots.push(pid);
     if (!children.has(parent)) children.set(parent, []);
     children.get(parent).push(pid);
   }
-  const queue = [process.pid, ...found];
-  for (const pid of queue) {
-    for (const child of children.get(pid) || []) {
-      if (found.has(child)) continue;
-      found.add(child);
-      queue.push(child);
-    }
-  }
-  return [...found];
+  for (const [pid, start] of family) if (started.get(pid) !== start) family.delete(pid);
+  roots.push(...family.keys());
+  const seen = new Set(roots);
+  for (const pid of seen) for (const child of children.get(pid) || []) seen.add(child);
+  seen.delete(process.pid);
+  const fresh = [...seen].filter((pid) => !family.has(pid));
+  for (const pid of fresh) family.set(pid, started.get(pid));
+  return fresh;
 }
 
 function procTable() {
@@ -559,9 +565,9 @@ function procTable() {
     if (!/^\d+$/.test(name)) continue;
     try {
       const stat = fs.readFileSync(`/proc/${name}/stat`, "latin1");
-      // The command may contain anything, so fields count from its last parenthesis: state, parent, group.
+      // The command may contain anything, so fields count from its last parenthesis: state, parent, group, ..., start.
       const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
-      rows.push([Number(name), Number(fields[1]), Number(fields[2])]);
+      rows.push([Number(name), Number(fields[1]), Number(fields[2]), fields[19]]);
     } catch {
       // Ended meanwhile.
     }
@@ -570,9 +576,13 @@ function procTable() {
 }
 
 function psTable() {
-  const ps = spawnSync("/bin/ps", ["-axo", "pid=,ppid=,pgid="], { encoding: "latin1", timeout: 250 });
-  const rows = (ps.stdout || "").split("\n").map((line) => line.trim().split(/\s+/).map(Number));
-  return rows.filter((row) => row.length === 3 && row[0] !== ps.pid);
+  const ps = spawnSync("/bin/ps", ["-axo", "pid=,ppid=,pgid=,lstart="], { encoding: "latin1", timeout: 250 });
+  const rows = [];
+  for (const line of (ps.stdout || "").split("\n")) {
+    const [, pid, parent, group, start] = /^\s*(\d+)\s+(\d+)\s+(\d+)\s+(.*?)\s*$/.exec(line) || [];
+    if (pid !== undefined && Number(pid) !== ps.pid) rows.push([Number(pid), Number(parent), Number(group), start]);
+  }
+  return rows;
 }
 
 for (const [name, number] of [["SIGHUP", 1], ["SIGINT", 2], ["SIGTERM", 15]]) {

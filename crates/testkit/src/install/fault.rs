@@ -59,9 +59,14 @@ impl Fault {
             Self::MetadataValue { key, value } => set(&mut parts.metadata, key, value),
             Self::Platform(platform) => set(&mut parts.metadata, "platform", platform),
             Self::MetadataMissing { key } => {
-                parts.metadata.as_object_mut().and_then(|object| object.remove(key)).map(drop).ok_or_else(|| {
-                    io::Error::new(io::ErrorKind::InvalidInput, format!("the metadata has no {key} to remove"))
-                })
+                parts.metadata.as_object_mut().and_then(|object| object.remove(key)).map(drop).ok_or_else(
+                    || {
+                        io::Error::new(
+                            io::ErrorKind::InvalidInput,
+                            format!("the metadata has no {key} to remove"),
+                        )
+                    },
+                )
             }
             Self::AppVersion(version) => {
                 version.clone_into(&mut parts.app_version);
@@ -78,7 +83,8 @@ impl Fault {
 /// Changes one letter of the first comment, so that the file means the same and hashes differently.
 fn flip_comment(bytes: &mut [u8]) -> io::Result<()> {
     let start = bytes.windows(3).position(|window| window == b"// ");
-    let letter = start.and_then(|at| bytes[at..].iter().position(u8::is_ascii_lowercase).map(|offset| at + offset));
+    let letter =
+        start.and_then(|at| bytes[at..].iter().position(u8::is_ascii_lowercase).map(|offset| at + offset));
     let Some(at) = letter else {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "the file has no comment to change"));
     };

@@ -45,7 +45,11 @@ fn faults_change_one_file_and_leave_the_contract() {
     let good = FakeInstall::builder().os(Os::Linux).build(&temp.path().join("good")).unwrap();
     let contract = good.contract_json().unwrap();
     let path = |key: &str| contract["artifact"][key]["path"].as_str().unwrap().to_owned();
-    for (fault, key) in [(Fault::HostIndexByte, "hostIndex"), (Fault::RpcModuleByte, "rpcModule"), (Fault::RpcExport, "rpcModule")] {
+    for (fault, key) in [
+        (Fault::HostIndexByte, "hostIndex"),
+        (Fault::RpcModuleByte, "rpcModule"),
+        (Fault::RpcExport, "rpcModule"),
+    ] {
         let directory = temp.path().join(format!("{fault:?}"));
         let broken = FakeInstall::builder().os(Os::Linux).fault(fault).build(&directory).unwrap();
         assert_eq!(broken.contract_json().unwrap(), contract);
@@ -56,7 +60,10 @@ fn faults_change_one_file_and_leave_the_contract() {
         }
     }
     let metadata = |install: &FakeInstall| -> Value {
-        serde_json::from_slice(&std::fs::read(install.cli_entry.with_file_name(".node-bundle-meta.json")).unwrap()).unwrap()
+        serde_json::from_slice(
+            &std::fs::read(install.cli_entry.with_file_name(".node-bundle-meta.json")).unwrap(),
+        )
+        .unwrap()
     };
     let broken = FakeInstall::builder()
         .os(Os::Linux)
@@ -66,7 +73,8 @@ fn faults_change_one_file_and_leave_the_contract() {
         .unwrap();
     assert_eq!(metadata(&broken)["platform"], "win32-x64");
     assert_ne!(metadata(&good)["platform"], "win32-x64");
-    let package: Value = serde_json::from_slice(&entry(&archive_of(&broken, Os::Linux), "package.json")).unwrap();
+    let package: Value =
+        serde_json::from_slice(&entry(&archive_of(&broken, Os::Linux), "package.json")).unwrap();
     assert_eq!(package["version"], "3.12.0");
 }
 
