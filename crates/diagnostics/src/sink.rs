@@ -1,16 +1,19 @@
 //! Where records go. One trait, so that further sinks (a file, a ring, viewers) see the same record, serialised once.
 
 use std::cell::OnceCell;
-use std::io::Write;
+use std::io::{self, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use diag_model::{Level, Record};
 
 use crate::pretty::pretty;
 use crate::queue::Queue;
+
+/// How long the thread waits for room in a non-blocking stream.
+const FULL_STREAM_PAUSE: Duration = Duration::from_millis(20);
 
 /// A record on its way to the sinks, with its serialised form made at most once.
 pub struct Entry {
@@ -94,6 +97,21 @@ fn drain(queue: &Queue, mut stream: Box<dyn Write + Send>, json: bool, sequence:
             return;
         }
     }
+}
+
+/// One write a record, unless the stream takes less. A stream that whoever shares it has made non-blocking is full, not
+/// broken: this thread can wait.
+fn write_whole(stream: &mut dyn Write, mut rest: &[u8]) -> io::Result<()> {
+    while !rest.is_empty() {
+        match stream.write(rest) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(written) => rest = &rest[written..],
+            Err(why) if why.kind() == io::ErrorKind::Interrupted => {}
+            Err(why) if why.kind() == io::ErrorKind::WouldBlock => thread::sleep(FULL_STREAM_PAUSE),
+            Err(why) => return Err(why),
+        }
+    }
+    stream.flush()
 }
 
 /// Gives a record its number and time.

@@ -222,6 +222,36 @@ fn a_broken_stream_is_given_up() {
 }
 
 #[test]
+fn a_full_non_blocking_stream_is_waited_for() {
+    struct Reluctant(u32, Writes);
+    impl Write for Reluctant {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0 += 1;
+            match self.0 % 3 {
+                0 => Err(io::ErrorKind::WouldBlock.into()),
+                1 => Err(io::ErrorKind::Interrupted.into()),
+                _ => self.1.write(&bytes[..bytes.len().min(40)]),
+            }
+        }
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+    let writes = Writes::default();
+    let layer = DiagnosticLayer::new(Options::default());
+    layer.add_sink(StreamSink::start("test", Box::new(Reluctant(0, writes.clone())), true, layer.sequence()));
+    let guard = layer.guard();
+    tracing::subscriber::with_default(tracing_subscriber::registry().with(layer), || {
+        tracing::info!(target: "client", "a");
+        tracing::info!(target: "client", "b");
+    });
+    guard.flush(PATIENCE);
+    let text = writes.0.lock().unwrap().concat();
+    let names: Vec<_> = text.lines().map(|line| Record::from_line(line).unwrap().name).collect();
+    assert_eq!(names, ["a", "b"]);
+}
+
+#[test]
 fn a_full_pipe_that_nobody_reads_costs_the_program_nothing() {
     let (mut reader, writer) = io::pipe().unwrap();
     let layer = DiagnosticLayer::new(Options { level: Level::Trace, ..Options::default() });
