@@ -86,13 +86,9 @@ fn drain(queue: &Queue, mut stream: Box<dyn Write + Send>, json: bool, sequence:
             stamp(&mut record, sequence);
             record.facts.count = Some(taken.dropped);
             let notice = ended(if json { record.to_line() } else { pretty(&record) });
-            written = stream.write_all(notice.as_bytes());
+            written = write_whole(&mut *stream, notice.as_bytes());
         }
-        if written
-            .and_then(|()| stream.write_all(taken.line.as_bytes()))
-            .and_then(|()| stream.flush())
-            .is_err()
-        {
+        if written.and_then(|()| write_whole(&mut *stream, taken.line.as_bytes())).is_err() {
             queue.close();
             return;
         }
