@@ -336,4 +336,6 @@ fn make_executable(_path: &Path) -> io::Result<()> {
 }
 
 #[cfg(test)]
+mod gate_tests;
+#[cfg(test)]
 mod tests;

@@ -5,7 +5,8 @@
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,
-    clippy::disallowed_methods
+    clippy::disallowed_methods,
+    clippy::print_stderr
 )]
 
 use std::io::{BufRead as _, BufReader, Read, Write as _};
