@@ -1,0 +1,330 @@
+//! The dispatcher of one connection.
+//!
+//! It decodes, checks, hands over and returns: the SDK dispatches one message at a time, so anything slow in here would
+//! hold back cancels, answers and the end of the input. Answers come back through [`Reply`], in order behind the updates
+//! of their session. The gate in front of `initialize` is kept here and not by the SDK, whose own refuses requests that
+//! were written in one burst with it.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use agent_client_protocol::v1::schema as acp;
+use agent_client_protocol::{Client, ConnectionTo, Dispatch, Error, HandleDispatchFrom, Handled, Responder};
+use diag_model::{ErrorCode, Failure, SessionId, one_line};
+use serde::Serialize;
+use serde_json::{Map, Value};
+use session_coordinator::client::{Reply, StopReason};
+use session_coordinator::{Coordinator, NewSessionAnswer};
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+use crate::capabilities::{AUTH_METHOD, Capability, Identity, guard};
+use crate::convert::{from_acp, to_acp};
+use crate::error_map::{invalid_params, invalid_request, method_not_found, to_error};
+use crate::port::Port;
+use crate::serve::end::{End, FENCE_METHOD};
+use crate::transport::reader::AskedVersion;
+
+/// Prompts whose linked files are being looked at, at most.
+const PREPARING: usize = 32;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    Created,
+    Initialized,
+    Closing,
+}
+
+pub(crate) struct Connection {
+    pub(crate) coordinator: Coordinator,
+    pub(crate) port: Arc<Port>,
+    pub(crate) identity: Identity,
+    pub(crate) asked: AskedVersion,
+    pub(crate) end: Arc<End>,
+    preparing: Arc<Preparing>,
+    phase: Phase,
+}
+
+impl Connection {
+    pub(crate) fn new(
+        coordinator: Coordinator,
+        port: Arc<Port>,
+        identity: Identity,
+        asked: AskedVersion,
+        end: Arc<End>,
+    ) -> Self {
+        Self { coordinator, port, identity, asked, end, preparing: Arc::default(), phase: Phase::Created }
+    }
+
+    fn request(&mut self, method: &str, params: Value, responder: Responder) {
+        match (self.phase, method) {
+            (Phase::Closing, _) => {
+                refuse(responder, invalid_request("the agent is shutting down", "start it again"));
+            }
+            (Phase::Created, "initialize") => self.initialize(&params, responder),
+            (Phase::Created, _) => {
+                refuse(
+                    responder,
+                    invalid_request("the connection is not initialized", "send initialize first"),
+                );
+            }
+            (Phase::Initialized, "initialize") => {
+                let error =
+                    invalid_request("the connection is already initialized", "go on with the first answer");
+                refuse(responder, error);
+            }
+            (Phase::Initialized, _) => match guard(method) {
+                Err(reason) => refuse(responder, method_not_found(reason)),
+                Ok(capability) => match from_acp::object(params) {
+                    Ok(params) => self.offered(capability, &params, responder),
+                    Err(failure) => fail(responder, &failure),
+                },
+            },
+        }
+    }
+
+    fn initialize(&mut self, params: &Value, responder: Responder) {
+        // The SDK has checked the version already.
+        self.phase = Phase::Initialized;
+        let info = |field| {
+            let text = params.pointer("/clientInfo").and_then(|info| info.get(field)).and_then(Value::as_str);
+            text.map(|text| one_line(text).chars().take(80).collect::<String>())
+        };
+        tracing::info!(
+            client = info("name"),
+            client_version = info("version"),
+            version = self.asked.get(),
+            simulated = self.identity.simulated,
+            "connection.initialized"
+        );
+        answer(responder, &self.identity.answer());
+    }
+
+    fn offered(&self, capability: Capability, params: &Map<String, Value>, responder: Responder) {
+        match capability {
+            Capability::Authenticate => authenticate(params, responder),
+            Capability::NewSession => match from_acp::new_session(params) {
+                Ok(request) => {
+                    let cancel = CancellationToken::new();
+                    let watch = watch(&responder, {
+                        let cancel = cancel.clone();
+                        move || cancel.cancel()
+                    });
+                    let reply = self.reply(responder, Some(watch), |new: NewSessionAnswer| {
+                        acp::NewSessionResponse::new(new.session.as_str().to_owned())
+                    });
+                    self.coordinator.new_session(request, cancel, reply);
+                }
+                Err(failure) => fail(responder, &failure),
+            },
+            Capability::CloseSession => match from_acp::session(params) {
+                Ok(session) => {
+                    self.preparing.cancel(&session);
+                    let reply = self.reply(responder, None, |()| acp::CloseSessionResponse::new());
+                    self.coordinator.close(&session, reply);
+                }
+                Err(failure) => fail(responder, &failure),
+            },
+            Capability::Prompt => match (from_acp::session(params), from_acp::prompt(params)) {
+                (Ok(session), Ok(draft)) => self.prompt(session, draft, responder),
+                (Err(failure), _) | (_, Err(failure)) => fail(responder, &failure),
+            },
+            // Without a method of their own, or not built: the guard has refused them.
+            _ => refuse(responder, method_not_found(None)),
+        }
+    }
+
+    fn prompt(&self, session: SessionId, draft: from_acp::Draft, responder: Responder) {
+        let preparing = Arc::clone(&self.preparing);
+        let coordinator = self.coordinator.clone();
+        let watch = watch(&responder, {
+            let (preparing, coordinator, session) =
+                (Arc::clone(&preparing), coordinator.clone(), session.clone());
+            move || {
+                preparing.cancel(&session);
+                coordinator.cancel(&session);
+            }
+        });
+        let reply = self.reply(responder, Some(watch), |reason: StopReason| {
+            acp::PromptResponse::new(to_acp::stop_reason(reason))
+        });
+        if draft.is_text() && !preparing.has(&session) {
+            coordinator.prompt(&session, draft.resolve(), reply);
+            return;
+        }
+        // Looking at files can take as long as a network does, so it happens elsewhere. A cancel that comes meanwhile
+        // is remembered, because the session does not know of the prompt yet.
+        let cancelled = match preparing.begin(&session) {
+            Ok(cancelled) => cancelled,
+            Err(failure) => return reply.send(Err(failure)),
+        };
+        tokio::spawn(async move {
+            let looking = tokio::task::spawn_blocking(move || draft.resolve());
+            let resolved = tokio::select! {
+                biased;
+                () = cancelled.cancelled() => None,
+                resolved = looking => Some(resolved),
+            };
+            preparing.finish(&session, || match resolved.filter(|_| !cancelled.is_cancelled()) {
+                None => reply.send(Ok(StopReason::Cancelled)),
+                Some(Ok(prompt)) => coordinator.prompt(&session, prompt, reply),
+                Some(Err(_)) => {
+                    reply
+                        .send(Err(Failure::new(ErrorCode::Internal)
+                            .cause("the prompt's files could not be looked at")));
+                }
+            });
+        });
+    }
+
+    fn notification(&mut self, method: &str, params: &Value) {
+        match method {
+            FENCE_METHOD if self.end.is_asked() => {
+                self.phase = Phase::Closing;
+                self.preparing.cancel_all();
+                self.end.fence(&self.coordinator);
+            }
+            "session/cancel" if self.phase == Phase::Initialized => {
+                if let Some(session) = params.get("sessionId").and_then(Value::as_str).map(SessionId::from) {
+                    self.preparing.cancel(&session);
+                    self.coordinator.cancel(&session);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// The duty to answer, counted until it is done: the end of the connection waits for it.
+    fn reply<T: 'static, R: Serialize + 'static>(
+        &self,
+        responder: Responder,
+        watch: Option<DropGuard>,
+        wire: fn(T) -> R,
+    ) -> Reply<T> {
+        let open = self.end.open();
+        Reply::new(move |result: Result<T, Failure>| {
+            match result {
+                Ok(value) => answer(responder, &wire(value)),
+                Err(failure) => fail(responder, &failure),
+            }
+            drop((open, watch));
+        })
+    }
+}
+
+/// Runs `cancel` when the client withdraws the request before the guard is dropped.
+fn watch(responder: &Responder, cancel: impl FnOnce() + Send + 'static) -> DropGuard {
+    let cancellation = responder.cancellation();
+    let answered = CancellationToken::new();
+    let guard = answered.clone().drop_guard();
+    tokio::spawn(async move {
+        tokio::select! {
+            biased;
+            () = answered.cancelled() => {}
+            () = cancellation.cancelled() => cancel(),
+        }
+    });
+    guard
+}
+
+fn authenticate(params: &Map<String, Value>, responder: Responder) {
+    match from_acp::string(params, "methodId") {
+        // Whether anybody is signed in is known only to the host, which is asked with every new session.
+        Ok(AUTH_METHOD) => {
+            let failure = Failure::new(ErrorCode::SignInRequired)
+                .cause("the agent cannot sign in by itself")
+                .next_step("sign in with the ZCode desktop app, then create the session again");
+            fail(responder, &failure);
+        }
+        Ok(_) => {
+            fail(responder, &invalid_params("methodId", "is not one of the offered authentication methods"));
+        }
+        Err(failure) => fail(responder, &failure),
+    }
+}
+
+fn answer(responder: Responder, value: &impl Serialize) {
+    let result = serde_json::to_value(value).map_err(|_| to_error(&Failure::new(ErrorCode::Internal)));
+    // A refusal means that the connection has ended: nobody is left to tell.
+    let _ = responder.respond_with_result(result);
+}
+
+fn fail(responder: Responder, failure: &Failure) {
+    tracing::info!(code = %failure.code, phase = %failure.phase, error = %failure, "request.failed");
+    let _ = responder.respond_with_error(to_error(failure));
+}
+
+fn refuse(responder: Responder, error: Error) {
+    tracing::info!(code = error.code.value(), reason = %error.message, "request.refused");
+    let _ = responder.respond_with_error(error);
+}
+
+/// Prompts whose linked files are being looked at, one a session.
+#[derive(Default)]
+struct Preparing(Mutex<HashMap<SessionId, CancellationToken>>);
+
+impl Preparing {
+    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<SessionId, CancellationToken>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn has(&self, session: &SessionId) -> bool {
+        self.lock().contains_key(session)
+    }
+
+    /// Enters a prompt; the token says whether it was cancelled meanwhile.
+    fn begin(&self, session: &SessionId) -> Result<CancellationToken, Failure> {
+        let mut prompts = self.lock();
+        if prompts.contains_key(session) {
+            return Err(Failure::new(ErrorCode::SessionBusy));
+        }
+        if prompts.len() >= PREPARING {
+            return Err(Failure::new(ErrorCode::TooManyTurns));
+        }
+        let cancelled = CancellationToken::new();
+        prompts.insert(session.clone(), cancelled.clone());
+        Ok(cancelled)
+    }
+
+    fn cancel(&self, session: &SessionId) {
+        if let Some(cancelled) = self.lock().get(session) {
+            cancelled.cancel();
+        }
+    }
+
+    fn cancel_all(&self) {
+        self.lock().values().for_each(CancellationToken::cancel);
+    }
+
+    /// Removes the prompt and hands it over in one step: a cancel finds it here or in the session, never in neither.
+    fn finish(&self, session: &SessionId, hand_over: impl FnOnce()) {
+        let mut prompts = self.lock();
+        prompts.remove(session);
+        hand_over();
+    }
+}
+
+impl HandleDispatchFrom<Client> for Connection {
+    async fn handle_dispatch_from(
+        &mut self,
+        message: Dispatch,
+        connection: ConnectionTo<Client>,
+    ) -> Result<Handled<Dispatch>, Error> {
+        self.port.attach(&connection);
+        match message {
+            Dispatch::Request(message, responder) => {
+                let (method, params) = message.into_parts();
+                self.request(&method, params, responder);
+                Ok(Handled::Yes)
+            }
+            Dispatch::Notification(message) => {
+                self.notification(message.method(), message.params());
+                Ok(Handled::Yes)
+            }
+            response @ Dispatch::Response(..) => Ok(Handled::No { message: response, retry: false }),
+        }
+    }
+
+    fn describe_chain(&self) -> impl std::fmt::Debug {
+        "zcode-acp"
+    }
+}
