@@ -46,6 +46,8 @@ fn main() -> ExitCode {
 
 /// The root of the workspace: two levels above this crate.
 fn root() -> PathBuf {
-    let here = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
+    // Asked when it runs: two checkouts may share a target directory and so this executable.
+    let here = std::env::var_os("CARGO_MANIFEST_DIR").unwrap_or_else(|| env!("CARGO_MANIFEST_DIR").into());
+    let here = PathBuf::from(here);
     here.ancestors().nth(2).map_or_else(|| here.clone(), PathBuf::from)
 }
