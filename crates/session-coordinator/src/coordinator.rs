@@ -1,15 +1,21 @@
 //! The handle a connection talks to.
 
+use std::collections::{HashMap, VecDeque};
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use diag_model::{ErrorCode, Failure, SessionId};
+use diag_model::{Detail, ErrorCode, Failure, SessionId};
+use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 use zcode_runtime::host::HostLauncher;
 use zcode_runtime::model::Attachment;
 
+use crate::actor::{Actor, Handle, Prepared, Request};
 use crate::client::{ClientPort, Reply, StopReason};
+use crate::hosts::{Hosts, lock};
+use crate::machine::mode;
 
 /// Choices of the user that hold for the whole connection.
 #[derive(Debug, Clone, Default)]
@@ -43,40 +49,212 @@ pub struct Prompt {
     pub attachments: Vec<Attachment>,
 }
 
+/// Sessions a connection may have open.
+pub const SESSION_LIMIT: usize = 256;
+/// Prompts a connection may have running.
+pub const TURN_LIMIT: usize = 32;
+/// Sessions that were lost and are remembered, so that what is asked of them is answered with the reason.
+const LOST_LIMIT: usize = 256;
+/// How long the sessions get to end before the host is ended.
+const SESSIONS_END_WITHIN: Duration = Duration::from_millis(400);
+
 /// All sessions of one connection, and the host behind them. Cheap to clone.
 #[derive(Clone)]
 pub struct Coordinator {
-    client: Arc<dyn ClientPort>,
+    shared: Arc<Shared>,
+    tasks: TaskTracker,
+    slots: Arc<Semaphore>,
+    hosts: Arc<Hosts>,
+}
+
+/// What every session's actor shares.
+pub(crate) struct Shared {
+    pub(crate) client: Arc<dyn ClientPort>,
+    pub(crate) options: Options,
+    pub(crate) stopping: CancellationToken,
+    pub(crate) turns: Arc<Semaphore>,
+    sessions: Mutex<Sessions>,
+}
+
+#[derive(Default)]
+struct Sessions {
+    open: HashMap<SessionId, Handle>,
+    lost: VecDeque<(SessionId, Failure)>,
+}
+
+impl Shared {
+    /// Registers an open session. `false`: there is one with this id.
+    pub(crate) fn register(&self, session: &SessionId, handle: Handle) -> bool {
+        let mut sessions = lock(&self.sessions);
+        if sessions.open.contains_key(session) {
+            return false;
+        }
+        sessions.lost.retain(|(lost, _)| lost != session);
+        sessions.open.insert(session.clone(), handle);
+        true
+    }
+
+    /// Takes a session out; one that was lost is remembered with the reason.
+    pub(crate) fn unregister(&self, session: &SessionId, lost: Option<Failure>) {
+        let mut sessions = lock(&self.sessions);
+        sessions.open.remove(session);
+        if let Some(failure) = lost {
+            if sessions.lost.len() == LOST_LIMIT {
+                sessions.lost.pop_front();
+            }
+            sessions.lost.push_back((session.clone(), failure));
+        }
+    }
+
+    fn find(&self, session: &SessionId) -> Result<Handle, Failure> {
+        let sessions = lock(&self.sessions);
+        if let Some(handle) = sessions.open.get(session) {
+            return Ok(handle.clone());
+        }
+        let lost = sessions.lost.iter().find(|(lost, _)| lost == session).map(|(_, failure)| failure);
+        Err(match lost {
+            Some(failure) => Failure::new(ErrorCode::SessionClosed)
+                .cause(format!("the session was lost: {}", failure.cause_text()))
+                .next_step("start a new session")
+                .with(Detail::Session, session),
+            None => Failure::new(ErrorCode::SessionNotFound).with(Detail::Session, session),
+        })
+    }
+
+    fn is_lost(&self, session: &SessionId) -> bool {
+        lock(&self.sessions).lost.iter().any(|(lost, _)| lost == session)
+    }
 }
 
 impl Coordinator {
     /// A coordinator without a host: that starts with the first session. To be called inside a tokio runtime.
-    #[allow(clippy::needless_pass_by_value)]
-    pub fn new(_launcher: HostLauncher, client: Arc<dyn ClientPort>, _options: Options) -> Self {
-        Self { client }
+    pub fn new(launcher: HostLauncher, client: Arc<dyn ClientPort>, options: Options) -> Self {
+        let stopping = CancellationToken::new();
+        let shared = Shared {
+            client,
+            options,
+            stopping: stopping.clone(),
+            turns: Arc::new(Semaphore::new(TURN_LIMIT)),
+            sessions: Mutex::default(),
+        };
+        Self {
+            shared: Arc::new(shared),
+            tasks: TaskTracker::new(),
+            slots: Arc::new(Semaphore::new(SESSION_LIMIT)),
+            hosts: Arc::new(Hosts::new(launcher, stopping)),
+        }
     }
 
-    /// Opens a session. `cancel` withdraws the request.
-    #[allow(clippy::needless_pass_by_value)]
-    pub fn new_session(&self, _request: NewSessionRequest, _cancel: CancellationToken, reply: Reply<NewSessionAnswer>) {
-        let _ = self.client.in_flight();
-        reply.send(Err(Failure::new(ErrorCode::Internal)));
+    /// Opens a session. `cancel` withdraws the request: it is answered at once, and a session that the host creates
+    /// meanwhile is closed again.
+    pub fn new_session(&self, request: NewSessionRequest, cancel: CancellationToken, reply: Reply<NewSessionAnswer>) {
+        if self.shared.stopping.is_cancelled() {
+            return reply.send(Err(Failure::new(ErrorCode::ShuttingDown)));
+        }
+        let Ok(slot) = Arc::clone(&self.slots).try_acquire_owned() else {
+            return reply.send(Err(Failure::new(ErrorCode::TooManySessions)));
+        };
+        let (shared, hosts) = (Arc::clone(&self.shared), Arc::clone(&self.hosts));
+        self.tasks.spawn(async move {
+            let prepared = tokio::select! {
+                biased;
+                () = shared.stopping.cancelled() => Err(Failure::new(ErrorCode::ShuttingDown)),
+                () = cancel.cancelled() => Err(Failure::new(ErrorCode::RequestCancelled)),
+                prepared = prepare(&hosts, request) => prepared,
+            };
+            match prepared {
+                Ok(prepared) => Actor::run(shared, prepared, cancel, reply, slot).await,
+                Err(failure) => {
+                    tracing::warn!(code = failure.code.as_str(), error = %failure, "session.refused");
+                    reply.send(Err(failure));
+                }
+            }
+        });
     }
 
     /// Submits a prompt. It is answered behind the session's last update.
-    #[allow(clippy::needless_pass_by_value)]
-    pub fn prompt(&self, _session: &SessionId, _prompt: Prompt, reply: Reply<StopReason>) {
-        reply.send(Err(Failure::new(ErrorCode::SessionNotFound)));
+    pub fn prompt(&self, session: &SessionId, prompt: Prompt, reply: Reply<StopReason>) {
+        match self.send(session, Request::Prompt(prompt, reply)) {
+            Ok(()) => {}
+            Err((Request::Prompt(_, reply), failure)) => reply.send(Err(failure)),
+            Err((Request::Close(reply), failure)) => reply.send(Err(failure)),
+        }
     }
 
     /// Cancels what runs in a session. Unknown or idle: nothing happens.
-    pub fn cancel(&self, _session: &SessionId) {}
-
-    /// Closes a session.
-    pub fn close(&self, _session: &SessionId, reply: Reply<()>) {
-        reply.send(Err(Failure::new(ErrorCode::SessionNotFound)));
+    pub fn cancel(&self, session: &SessionId) {
+        if let Ok(handle) = self.shared.find(session) {
+            handle.cancel();
+        }
     }
 
-    /// Refuses new work, denies open asks, answers everything and ends the host.
-    pub async fn shutdown(&self) {}
+    /// Closes a session. One that was lost is closed already.
+    pub fn close(&self, session: &SessionId, reply: Reply<()>) {
+        match self.send(session, Request::Close(reply)) {
+            Ok(()) => {}
+            Err((Request::Close(reply), _)) if self.shared.is_lost(session) => reply.send(Ok(())),
+            Err((Request::Close(reply), failure)) => reply.send(Err(failure)),
+            Err((Request::Prompt(_, reply), failure)) => reply.send(Err(failure)),
+        }
+    }
+
+    fn send(&self, session: &SessionId, request: Request) -> Result<(), (Request, Failure)> {
+        if self.shared.stopping.is_cancelled() {
+            return Err((request, Failure::new(ErrorCode::ShuttingDown)));
+        }
+        match self.shared.find(session) {
+            Err(failure) => Err((request, failure)),
+            Ok(handle) => handle
+                .send(request)
+                .map_err(|(request, code)| (request, Failure::new(code).with(Detail::Session, session))),
+        }
+    }
+
+    /// Ends everything: new work is refused, open asks are denied, prompts are answered `cancelled`, requests for
+    /// sessions with "shutting down", and the host is ended. Every duty to answer is met within a second, whatever the
+    /// host and the client do.
+    pub async fn shutdown(&self) {
+        self.shared.stopping.cancel();
+        self.tasks.close();
+        if tokio::time::timeout(SESSIONS_END_WITHIN, self.tasks.wait()).await.is_err() {
+            tracing::warn!(count = self.tasks.len(), "shutdown.sessions_left");
+        }
+        self.hosts.end().await;
+    }
+}
+
+/// Everything before the host is asked for a session: the folder, the host, the workspace, the sign-in, the mode.
+async fn prepare(hosts: &Hosts, request: NewSessionRequest) -> Result<Prepared, Failure> {
+    let workspace = canonical(request.cwd).await?;
+    let host = hosts.get().await?;
+    let (state, lease) = host.acquire(&workspace).await.map_err(|error| error.failure().clone())?;
+    if state.models.is_empty() {
+        return Err(Failure::new(ErrorCode::SignInRequired));
+    }
+    let mode = mode::choose(host.host.profile(), &state)?;
+    Ok(Prepared { host: host.host.clone(), lease, workspace, mode })
+}
+
+/// The one spelling of a directory.
+async fn canonical(cwd: PathBuf) -> Result<PathBuf, Failure> {
+    let invalid = |rule: &str| {
+        Failure::new(ErrorCode::InvalidWorkspace).cause(format!("cwd {rule}")).with(Detail::Field, "cwd")
+    };
+    if !cwd.is_absolute() {
+        return Err(invalid("must be an absolute path"));
+    }
+    // A network drive can take its time.
+    let looked_up = tokio::task::spawn_blocking(move || {
+        let path = dunce::canonicalize(&cwd)?;
+        let directory = std::fs::metadata(&path)?.is_dir();
+        Ok::<_, std::io::Error>((path, directory))
+    });
+    match looked_up.await {
+        Ok(Ok((path, true))) if path.to_str().is_some() => Ok(path),
+        Ok(Ok((_, true))) => Err(invalid("must be valid Unicode")),
+        Ok(Ok((_, false))) => Err(invalid("must be a directory")),
+        Ok(Err(error)) if error.kind() == std::io::ErrorKind::NotFound => Err(invalid("must exist")),
+        Ok(Err(error)) => Err(invalid(&format!("cannot be opened: {error}"))),
+        Err(_) => Err(Failure::new(ErrorCode::Internal).cause("looking up cwd was abandoned")),
+    }
 }

@@ -1,15 +1,23 @@
 //! Sessions, turns and interactions, independent of both protocols.
 //!
-//! * [`Coordinator`]: the handle a connection talks to; owns the host, the workspaces and the registry of sessions.
+//! * [`Coordinator`]: the handle a connection talks to, with the registry of its sessions.
+//! * `hosts`: the one host of a connection and its workspaces, started once and shared.
+//! * `actor`: one task a session owns its machine; `outbox` puts its updates, asks and answers in one order.
 //! * `machine`: pure state machines (`step(input, now) -> effects`); no clock, channel or I/O inside.
-//! * `actor`: one task a session owns that value; `outbox` puts its updates, asks and answers in one order.
 //! * [`client`]: what the machines want from the client, as a port that `acp-server` implements.
-//! * `presentation`: tool calls as people see them.
+//! * [`presentation`]: tool calls as people see them.
 //!
 //! Deliberately absent: ACP types, host service names, process handling, files other than the workspace path.
 
+mod actor;
 pub mod client;
 mod coordinator;
+mod hosts;
+mod machine;
+mod outbox;
+pub mod presentation;
 
-pub use coordinator::{Coordinator, NewSessionAnswer, NewSessionRequest, Options, Prompt};
+pub use coordinator::{
+    Coordinator, NewSessionAnswer, NewSessionRequest, Options, Prompt, SESSION_LIMIT, TURN_LIMIT,
+};
 pub use zcode_runtime::{host, model};
