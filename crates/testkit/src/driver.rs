@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{self, RecvTimeoutError};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
@@ -25,21 +25,20 @@ pub enum Reads {
     Both,
     /// stdout only; stderr is a pipe that fills up.
     Stdout,
-    /// stderr only, until [`Agent::read_stdout`]; stdout is a pipe that fills up.
-    Stderr,
 }
 
 /// A running agent.
 pub struct Agent {
     child: Child,
     stdin: Option<ChildStdin>,
-    messages: Option<mpsc::Receiver<Value>>,
-    unread_stdout: Option<std::process::ChildStdout>,
-    #[expect(dead_code, reason = "held open and never read")]
+    messages: mpsc::Receiver<Value>,
+    #[cfg(unix)]
+    stdout_pipe: Option<std::os::fd::OwnedFd>,
     held_stderr: Option<std::process::ChildStderr>,
     waiting: VecDeque<Value>,
     all: Vec<Value>,
     stdout: Arc<Mutex<Stdout>>,
+    gate: Arc<Gate>,
     stderr: Arc<Mutex<Vec<u8>>>,
     readers: Vec<std::thread::JoinHandle<()>>,
     next_id: u64,
@@ -51,6 +50,27 @@ struct Stdout {
     bytes: Vec<u8>,
     /// The first thing that is not a frame.
     fault: Option<String>,
+    /// The last line may lack its end.
+    cut: bool,
+}
+
+/// Holds the reader back.
+#[derive(Default)]
+struct Gate {
+    closed: Mutex<bool>,
+    opened: Condvar,
+}
+
+impl Gate {
+    fn set(&self, closed: bool) {
+        *self.closed.lock().unwrap_or_else(PoisonError::into_inner) = closed;
+        self.opened.notify_all();
+    }
+
+    fn pass(&self) {
+        let closed = self.closed.lock().unwrap_or_else(PoisonError::into_inner);
+        drop(self.opened.wait_while(closed, |closed| *closed));
+    }
 }
 
 /// A finished agent.
@@ -78,23 +98,24 @@ impl Agent {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().expect("the agent starts");
         let (stdout, stderr) = (child.stdout.take().expect("stdout"), child.stderr.take().expect("stderr"));
+        let (send, messages) = mpsc::channel();
         let mut agent = Self {
             stdin: child.stdin.take(),
             child,
-            messages: None,
-            unread_stdout: None,
+            messages,
+            #[cfg(unix)]
+            stdout_pipe: std::os::fd::AsFd::as_fd(&stdout).try_clone_to_owned().ok(),
             held_stderr: None,
             waiting: VecDeque::new(),
             all: Vec::new(),
             stdout: Arc::default(),
+            gate: Arc::default(),
             stderr: Arc::default(),
             readers: Vec::new(),
             next_id: 0,
         };
-        agent.unread_stdout = Some(stdout);
-        if reads != Reads::Stderr {
-            agent.read_stdout();
-        }
+        let (kept, gate) = (Arc::clone(&agent.stdout), Arc::clone(&agent.gate));
+        agent.readers.push(std::thread::spawn(move || read_frames(stdout, &kept, &gate, &send)));
         if reads == Reads::Stdout {
             agent.held_stderr = Some(stderr);
         } else {
@@ -104,13 +125,16 @@ impl Agent {
         agent
     }
 
-    /// Starts to read stdout, if it is not read yet.
-    pub fn read_stdout(&mut self) {
-        let Some(stdout) = self.unread_stdout.take() else { return };
-        let (send, receive) = mpsc::channel();
-        let kept = Arc::clone(&self.stdout);
-        self.readers.push(std::thread::spawn(move || read_frames(stdout, &kept, &send)));
-        self.messages = Some(receive);
+    /// Stops reading stdout. From here on the agent's last line may be cut.
+    pub fn stop_reading(&self) {
+        self.stdout.lock().unwrap_or_else(PoisonError::into_inner).cut = true;
+        self.gate.set(true);
+    }
+
+    /// Bytes that wait in the stdout pipe.
+    #[cfg(unix)]
+    pub fn stdout_backlog(&self) -> u64 {
+        self.stdout_pipe.as_ref().and_then(|pipe| rustix::io::ioctl_fionread(pipe).ok()).unwrap_or_default()
     }
 
     /// Its process id.
@@ -223,8 +247,7 @@ impl Agent {
         let end = Instant::now() + PATIENCE;
         loop {
             let left = end.saturating_duration_since(Instant::now());
-            let received = self.messages.as_ref().expect("stdout is read").recv_timeout(left);
-            match received {
+            match self.messages.recv_timeout(left) {
                 Ok(message) => {
                     self.all.push(message.clone());
                     if fits(&message) {
@@ -246,11 +269,9 @@ impl Agent {
 
     /// Everything received so far.
     pub fn received(&mut self) -> &[Value] {
-        if let Some(messages) = &self.messages {
-            while let Ok(message) = messages.try_recv() {
-                self.all.push(message.clone());
-                self.waiting.push_back(message);
-            }
+        while let Ok(message) = self.messages.try_recv() {
+            self.all.push(message.clone());
+            self.waiting.push_back(message);
         }
         &self.all
     }
@@ -284,7 +305,7 @@ impl Agent {
             let stderr = self.stderr();
             panic!("the agent did not end within {limit:?}; stderr: {stderr}");
         };
-        self.read_stdout();
+        self.gate.set(false);
         self.stdin = None;
         // A grandchild that holds the pipe would keep a reader; that is not this function's business.
         let readers = std::mem::take(&mut self.readers);
@@ -311,6 +332,7 @@ impl Finished {
 impl Drop for Agent {
     fn drop(&mut self) {
         self.stdin = None;
+        self.gate.set(false);
         let _ = self.child.kill();
         let _ = self.child.wait();
         if !std::thread::panicking() {
@@ -327,9 +349,10 @@ fn read_bytes(mut from: impl Read, kept: &Mutex<Vec<u8>>) {
     }
 }
 
-fn read_frames(from: impl Read, kept: &Mutex<Stdout>, send: &mpsc::Sender<Value>) {
+fn read_frames(from: impl Read, kept: &Mutex<Stdout>, gate: &Gate, send: &mpsc::Sender<Value>) {
     let mut reader = BufReader::new(from);
     loop {
+        gate.pass();
         let mut line = Vec::new();
         match reader.read_until(b'\n', &mut line) {
             Ok(0) | Err(_) => return,
@@ -340,6 +363,7 @@ fn read_frames(from: impl Read, kept: &Mutex<Stdout>, send: &mpsc::Sender<Value>
         kept.bytes.extend_from_slice(&line);
         match frame {
             Ok(message) => drop(send.send(message)),
+            Err("no line end") if kept.cut => {}
             Err(why) => {
                 let shown: String = String::from_utf8_lossy(&line).chars().take(200).collect();
                 kept.fault.get_or_insert(format!("stdout has a line that is no frame ({why}): {shown:?}"));
