@@ -22,7 +22,7 @@ use super::ledger::Ledger;
 pub const HIGH_WATER: usize = 1 << 20;
 /// A buffer that grew beyond this for one large line is given back.
 const KEEP: usize = 4 << 20;
-/// How the SDK batches an update: the head of every line that closes an entry of the ledger.
+/// How the SDK writes an update: the head of every line that closes an entry of the ledger.
 const UPDATE_HEAD: &str = r#"{"jsonrpc":"2.0","method":"session/update","#;
 
 #[derive(Default)]

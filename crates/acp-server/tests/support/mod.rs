@@ -4,6 +4,7 @@
 
 use std::io::{BufRead as _, BufReader, PipeReader, PipeWriter, Write as _};
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -24,6 +25,7 @@ pub struct Client {
     agent: Option<JoinHandle<Result<Ended, Failure>>>,
     pub stop: CancellationToken,
     unread: Option<PipeReader>,
+    paused: Arc<AtomicBool>,
     next_id: u64,
 }
 
@@ -62,6 +64,7 @@ impl Client {
             agent: Some(agent),
             stop,
             unread: Some(output),
+            paused: Arc::default(),
             next_id: 1000,
         }
     }
@@ -72,6 +75,7 @@ impl Client {
         let (sender, lines) = mpsc::channel();
         self.lines = lines;
         let bytes = Arc::clone(&self.bytes);
+        let paused = Arc::clone(&self.paused);
         std::thread::spawn(move || {
             let mut output = BufReader::new(output);
             let mut line = Vec::new();
@@ -79,8 +83,16 @@ impl Client {
                 bytes.lock().unwrap().extend_from_slice(&line);
                 assert_eq!(line.pop(), Some(b'\n'), "the last line is whole");
                 let _ = sender.send(String::from_utf8(std::mem::take(&mut line)).unwrap());
+                while paused.load(Ordering::Acquire) {
+                    std::thread::park();
+                }
             }
         });
+    }
+
+    /// The client stops reading for good and keeps its end open.
+    pub fn pause(&mut self) {
+        self.paused.store(true, Ordering::Release);
     }
 
     /// The client stops reading for good and closes its end.
