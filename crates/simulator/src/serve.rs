@@ -56,7 +56,7 @@ pub struct SimOptions {
 
 /// Serves the bridge protocol on a byte stream until it ends.
 ///
-/// The first line read is the configuration, whose nonce starts every line written. Returns when the reading side ends; all
+/// The first line read is the configuration, whose nonce starts every line written. Returns when either side ends; all
 /// tasks have ended by then. An error is a broken stream, a scenario that cannot be used, or a crash the scenario asked for
 /// ([`crate::crash_code`]).
 pub async fn serve(
@@ -97,7 +97,11 @@ pub async fn serve(
         () = dispatch(host, inbox) => Ok(()),
     };
     guard.shutdown().await;
-    ended
+    match ended {
+        // Nobody reads any more: the stream has ended from the other side, seen by the writer first.
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        ended => ended,
+    }
 }
 
 /// Reads a line without its end. `false`: the stream has ended.

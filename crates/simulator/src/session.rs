@@ -87,6 +87,18 @@ pub(crate) enum PendingKind {
 pub(crate) struct RunningTurn {
     pub(crate) id: String,
     pub(crate) stop: CancellationToken,
+    /// Cancelled when its last event has left.
+    pub(crate) done: CancellationToken,
+}
+
+impl RunningTurn {
+    pub(crate) fn new() -> Self {
+        Self {
+            id: format!("turn_{}", uuid::Uuid::new_v4()),
+            stop: CancellationToken::new(),
+            done: CancellationToken::new(),
+        }
+    }
 }
 
 /// Everything about a session that changes.

@@ -143,6 +143,18 @@ mod tests {
     }
 
     #[test]
+    fn the_guide_lists_every_scenario_with_its_description() {
+        let guide = include_str!("../../../../docs/simulator.md");
+        for one in builtin() {
+            let row = format!("| `{}` | {} |", one.name(), one.description());
+            assert!(guide.contains(&row), "docs/simulator.md lacks: {row}");
+        }
+        let start = guide.find("```toml\n").unwrap() + 8;
+        let example = &guide[start..start + guide[start..].find("```").unwrap()];
+        assert_eq!(Scenario::parse(example).unwrap().name(), "rename");
+    }
+
+    #[test]
     fn the_prompt_chooses() {
         for (prompt, name) in [
             ("hello", "greeting"),

@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use super::{Outcome, active, text};
@@ -219,7 +218,7 @@ async fn prompt(host: &Arc<Host>, id: u64, params: &Value) -> Result<(), Service
         .ok_or_else(|| ServiceError::params("content must be a string"))?
         .to_owned();
     let attachments = attachments(params)?;
-    let turn = RunningTurn { id: format!("turn_{}", Uuid::new_v4()), stop: CancellationToken::new() };
+    let turn = RunningTurn::new();
     let (revision, message) = {
         let mut state = session.state();
         if state.turn.is_some() {
@@ -303,12 +302,7 @@ async fn stop_and_wait(session: &Shared) {
     let turn = session.state().turn.clone();
     if let Some(turn) = turn {
         turn.stop.cancel();
-        let ended = async {
-            while session.state().turn.is_some() {
-                tokio::time::sleep(Duration::from_millis(5)).await;
-            }
-        };
-        let _ = tokio::time::timeout(Duration::from_secs(2), ended).await;
+        let _ = tokio::time::timeout(Duration::from_secs(2), turn.done.cancelled()).await;
     }
 }
 

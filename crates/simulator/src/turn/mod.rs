@@ -137,6 +137,7 @@ async fn run(host: Arc<Host>, session: Shared, running: RunningTurn, cause: Caus
         stopped => stopped,
     };
     turn.finish(flow).await;
+    running.done.cancel();
 }
 
 fn variables(session: &Session, prompt: &str) -> Vars {
@@ -376,6 +377,7 @@ impl Turn {
                 ("turn.failed", payload)
             }
         };
+        self.host.store.save(&self.session).await;
         // Idle before the terminal event leaves: a prompt sent on reading it must be taken.
         let evict = {
             let mut state = self.session.state();
@@ -384,7 +386,6 @@ impl Turn {
             state.record.updated_at = now_ms();
             std::mem::take(&mut state.evict)
         };
-        self.host.store.save(&self.session).await;
         self.emit(kind, payload).await;
         self.session.state_updated("turn_ended", json!({ "status": "idle" })).await;
         if evict {
@@ -450,18 +451,20 @@ impl Turn {
             tokio::time::sleep(Duration::from_millis(job.plan.after_ms)).await;
             session.state().jobs.retain(|one| one["taskId"] != job.task.as_str());
             session.event(None, "session.updated", &background_task(&job, "completed")).await;
-            let running =
-                RunningTurn { id: format!("turn_{}", Uuid::new_v4()), stop: CancellationToken::new() };
+            let running = RunningTurn::new();
             loop {
-                {
+                let busy = {
                     let mut state = session.state();
                     if state.turn.is_none() {
                         state.turn = Some(running.clone());
                         state.record.turn_count += 1;
-                        break;
                     }
+                    state.turn.clone().filter(|turn| turn.id != running.id)
+                };
+                match busy {
+                    Some(turn) => turn.done.cancelled().await,
+                    None => break,
                 }
-                tokio::time::sleep(Duration::from_millis(20)).await;
             }
             if host.session(session.id()).is_none() {
                 session.state().turn = None;

@@ -1,4 +1,5 @@
 //! A hand-written end of the bridge wire. It reads JSON as JSON and knows nothing of the adapter's types.
+#![allow(dead_code, unreachable_pub)]
 
 use std::collections::VecDeque;
 use std::io;
