@@ -329,6 +329,9 @@ async fn a_slow_reader_blocks_the_turn_and_the_end_is_still_seen() {
     // Nobody reads any more. The host must not run ahead: its number stays near what the pipe holds.
     tokio::time::sleep(Duration::from_secs(5)).await;
     assert!(!wire.server.is_finished());
+    let params = json!({ "sessionId": session });
+    let number = wire.agent("readSession", params).await["runtime"]["eventSeq"].as_u64().unwrap();
+    assert!(number < 2000, "{number} events were made for a reader that read none");
     wire.close().await.unwrap();
 }
 
