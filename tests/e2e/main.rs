@@ -1,0 +1,12 @@
+//! End-to-end suites: the built binary, spawned as its users spawn it.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs, unreachable_pub)]
+
+mod agent;
+mod cli;
+#[cfg(target_os = "linux")]
+mod endings;
+#[cfg(unix)]
+mod install;
+mod secrets;
+mod support;
+mod try_command;

@@ -1,0 +1,72 @@
+//! Canaries: what is planted in prompts, parameters and the environment is in no error answer and no log.
+
+use serde_json::json;
+use testkit::Home;
+
+use crate::support::{END, agent};
+
+const CANARY: &str = "CANARY7f3a9b";
+
+fn canary(place: &str) -> String {
+    format!("{CANARY}-{place}")
+}
+
+#[test]
+fn nothing_planted_comes_out() {
+    let mut home = Home::new().unwrap();
+    for name in ["ANTHROPIC_API_KEY", "ZAI_TOKEN", "HTTPS_PROXY", "MY_PASSWORD", "ZCODE_SECRET"] {
+        home = home.env(name, format!("http://user:{}@proxy", canary(name)));
+    }
+    let mut agent = agent(&home, &["--simulated", "--log-level=trace", "--log-format=json"]);
+    agent.initialize();
+    let session = agent.new_session(&home.work());
+
+    // Prompts that work, with tools and a permission, and ones that fail.
+    for text in ["hello", "use a tool", "sim:network", "sim:rate-limit", "sim:unknown-event"] {
+        let id = agent.prompt(&session, &format!("{text} {}", canary("prompt")));
+        let answer = agent.wait_for("answer or permission", |message| {
+            message.get("id") == Some(&id) && message.get("method").is_none()
+                || message["method"] == "session/request_permission"
+        });
+        if answer.get("method").is_some() {
+            agent.answer(&answer, &json!({"outcome": canary("outcome")}));
+            agent.answer_to(&id);
+        }
+    }
+    // Requests that are wrong in every way, with canaries where the wrong thing is.
+    let mcp = json!({"name": "x", "command": "/bin/x", "args": [canary("arg")],
+        "env": [{"name": "TOKEN", "value": canary("mcp-env")}]});
+    let http = json!({"type": "http", "name": "h", "url": "https://h",
+        "headers": [{"name": "Authorization", "value": canary("header")}]});
+    agent.err("session/new", &json!({"cwd": home.work(), "mcpServers": [mcp]}));
+    agent.err("session/new", &json!({"cwd": home.work(), "mcpServers": [http]}));
+    agent.err("session/new", &json!({"cwd": 5, "mcpServers": canary("type")}));
+    agent.err("session/prompt", &json!({"sessionId": canary("session"), "prompt": 7, "x": canary("extra")}));
+    agent.err(
+        "session/prompt",
+        &json!({"sessionId": session, "prompt": [{"type": canary("kind"), "text": canary("block")}]}),
+    );
+    agent.err(&format!("_{}", canary("method")), &json!({"x": canary("ext")}));
+    agent.try_send_line(format!("{{not json {}", canary("line")));
+    agent.wait_for("the parse error", |message| message["error"]["code"] == -32700);
+    agent.try_send_line(format!("[\"{}\"]", canary("batch")));
+    agent.wait_for("the batch error", |message| message["error"]["code"] == -32600);
+    agent.try_send_line([b"\xff\xfe ".as_slice(), canary("bytes").as_bytes()].concat());
+    agent.wait_for("the encoding error", |message| message["error"]["code"] == -32700);
+
+    agent.close_stdin();
+    let finished = agent.finish(END);
+    assert!(finished.stderr.lines().count() > 5, "nothing was logged at trace: {}", finished.stderr);
+    for line in finished.stderr.lines() {
+        assert!(!line.contains(CANARY), "in the log: {line}");
+    }
+    let errors = finished.messages.iter().filter(|message| message.get("error").is_some());
+    let mut seen = 0;
+    for error in errors {
+        seen += 1;
+        assert!(!error.to_string().contains(CANARY), "in an answer: {error}");
+        let text = error["error"]["message"].as_str().unwrap();
+        assert!(!text.is_empty() && !text.contains('\n') && text.chars().count() <= 200, "{text}");
+    }
+    assert!(seen >= 9, "{seen} errors");
+}
