@@ -304,6 +304,13 @@ impl Session {
     fn stop(&mut self) {
         if let State::Running(turn) | State::Background(turn) | State::Settling(turn) = &mut self.state {
             Self::stop_turn(turn, &mut self.serial, &mut self.out);
+            // A stop that is sent is owed no more, whenever the turn begins.
+            if matches!(turn.stop, Stop::Sent(_))
+                && let Some(input) = &turn.input
+                && let Some((_, owed)) = self.answered.iter_mut().find(|(known, _)| known == input)
+            {
+                *owed = false;
+            }
         }
     }
 

@@ -58,7 +58,7 @@ impl Session {
         self.finish_closing(&Err(named(failure, self.id.as_ref())));
     }
 
-    fn finish_closing(&mut self, result: &Result<(), Failure>) {
+    pub(super) fn finish_closing(&mut self, result: &Result<(), Failure>) {
         if !matches!(self.state, State::Closing(_)) {
             return;
         }

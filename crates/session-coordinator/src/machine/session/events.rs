@@ -160,17 +160,35 @@ impl Session {
         self.out.push(Effect::Call(Call::Stop { stop: self.serial }));
     }
 
+    /// Inputs were taken into a running turn, which belongs to their prompts from here on.
     fn steered(&mut self, inputs: &[InputId], target: Arc<str>) {
         if let State::Running(turn) | State::Settling(turn) = &mut self.state
             && turn.input.as_ref().is_some_and(|input| inputs.contains(input))
         {
-            turn.begin(Some(target.clone()));
+            turn.begin(Some(Arc::clone(&target)));
             if turn.stop == Stop::Wanted {
                 self.stop();
             }
             if matches!(self.state, State::Settling(_)) {
                 self.mute(Some(&target));
             }
+            return;
+        }
+        let Some((input, owed)) = self.answered.iter_mut().find(|(known, _)| inputs.contains(known)) else { return };
+        let (input, owed) = (input.clone(), std::mem::take(owed));
+        self.mute(Some(&target));
+        if matches!(&self.state, State::Background(turn) if turn.id.as_ref() == Some(&target))
+            && let State::Background(mut turn) = std::mem::replace(&mut self.state, State::Idle)
+        {
+            turn.input = Some(input);
+            turn.probe.plan(self.now + PROBE_AFTER);
+            self.show_end_of_tools("not finished: its prompt is already answered", None);
+            self.state = State::Settling(turn);
+            if owed {
+                self.stop();
+            }
+        } else if owed && self.is_open() {
+            self.stop_unnamed();
         }
     }
 

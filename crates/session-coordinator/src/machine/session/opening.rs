@@ -28,8 +28,10 @@ impl Session {
             }
             Err(error) => {
                 self.refuse(create_failure(error));
-                if !matches!(self.state, State::Closed(_)) {
-                    self.state = State::Closed(CloseCause::NotOpened);
+                match self.state {
+                    State::Closing(_) => self.finish_closing(&Ok(())),
+                    State::Closed(_) => {}
+                    _ => self.state = State::Closed(CloseCause::NotOpened),
                 }
             }
         }

@@ -320,7 +320,7 @@ impl Session {
         }
         self.mute(turn.id.as_ref());
         if let Some(input) = &turn.input {
-            self.answered.push((input.clone(), turn.cancelled.is_some() && !turn.started));
+            self.answered.push((input.clone(), turn.stop == Stop::Wanted));
         }
         if result == Ok(StopReason::Cancelled) {
             self.fence = Some(self.now + FENCE);
