@@ -141,7 +141,9 @@ pub struct Line<'a, E = &'a RawValue> {
 }
 
 /// `null` is a value here, so a present member must be `Some` even then.
-fn present<'de, D: serde::Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<Option<T>, D::Error> {
+fn present<'de, D: serde::Deserializer<'de>, T: Deserialize<'de>>(
+    deserializer: D,
+) -> Result<Option<T>, D::Error> {
     T::deserialize(deserializer).map(Some)
 }
 

@@ -173,7 +173,11 @@ impl Client {
     }
 
     /// Registers a call before anything is sent, so that its answer always finds it.
-    fn register(&self, operation: &'static str, reply: Option<oneshot::Sender<Outcome>>) -> Result<u64, Trouble> {
+    fn register(
+        &self,
+        operation: &'static str,
+        reply: Option<oneshot::Sender<Outcome>>,
+    ) -> Result<u64, Trouble> {
         let mut table = self.table();
         if let Some(failure) = &table.closed {
             return Err(Trouble::Gone(failure.clone()));
@@ -186,7 +190,11 @@ impl Client {
     }
 
     /// Sends a line and waits for the answer. The time to get it written counts.
-    async fn exchange(&self, method: Method<'_>, encode: impl FnOnce(u64) -> Result<Vec<u8>, Trouble>) -> Outcome {
+    async fn exchange(
+        &self,
+        method: Method<'_>,
+        encode: impl FnOnce(u64) -> Result<Vec<u8>, Trouble>,
+    ) -> Outcome {
         let (reply, answer) = oneshot::channel();
         let id = self.register(method.operation, Some(reply))?;
         // However this ends, also by being dropped, the number is taken back.
@@ -219,7 +227,11 @@ impl Client {
 
     /// Starts to listen. The caller waits for [`Opening::first`], and takes the route back with
     /// [`Client::unsubscribe`] when it does not come.
-    pub(crate) async fn listen<P: Serialize>(&self, method: Method<'_>, params: &P) -> Result<Opening, Trouble> {
+    pub(crate) async fn listen<P: Serialize>(
+        &self,
+        method: Method<'_>,
+        params: &P,
+    ) -> Result<Opening, Trouble> {
         let (first, first_snapshot) = oneshot::channel();
         let (events, queue) = mpsc::unbounded_channel();
         let number = {
@@ -250,8 +262,12 @@ impl Client {
             return;
         }
         let Ok(id) = self.register("unsubscribe", None) else { return };
-        let out: Out<'_, ()> =
-            Out { id, call: None, subscribe: None, unsubscribe: Some(OutUnsubscribe { subscription: number }) };
+        let out: Out<'_, ()> = Out {
+            id,
+            call: None,
+            subscribe: None,
+            unsubscribe: Some(OutUnsubscribe { subscription: number }),
+        };
         let sent = encode(&out).is_ok_and(|line| self.out.try_send(line).is_ok());
         if !sent {
             // The host does not read; it would send events that nobody routes, which is counted.
@@ -300,7 +316,12 @@ impl Client {
             return;
         };
         let ms = millis(pending.since.elapsed());
-        tracing::debug!(method = pending.operation, ms, state = if outcome.is_ok() { "ok" } else { "error" }, "host.reply");
+        tracing::debug!(
+            method = pending.operation,
+            ms,
+            state = if outcome.is_ok() { "ok" } else { "error" },
+            "host.reply"
+        );
         if let Some(reply) = pending.reply {
             let _ = reply.send(outcome.map_err(Trouble::Remote));
         }
@@ -363,9 +384,8 @@ impl Route {
         let answer = match event {
             HostEvent::Snapshot(snapshot) => Ok(snapshot),
             HostEvent::Lost(failure) => Err(failure),
-            HostEvent::Violation(violation) => {
-                Err(Failure::new(diag_model::ErrorCode::NativeProtocol).with(diag_model::Detail::Unknown, violation.what))
-            }
+            HostEvent::Violation(violation) => Err(Failure::new(diag_model::ErrorCode::NativeProtocol)
+                .with(diag_model::Detail::Unknown, violation.what)),
             event if self.early.len() < EARLY_EVENTS => {
                 self.early.push(event);
                 return;

@@ -22,7 +22,10 @@ pub(crate) enum Descriptor {
 }
 
 /// What a frame is.
-#[expect(clippy::large_enum_variant, reason = "nearly every frame is the large one; a box would be an allocation for each")]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "nearly every frame is the large one; a box would be an allocation for each"
+)]
 pub(crate) enum Incoming<'a> {
     /// Event of a subscription, not yet neutral.
     Event {
@@ -76,7 +79,8 @@ impl Descriptor {
             let classified = line.classify().map_err(|error| error.to_string())?;
             return Ok(incoming(classified, Ok));
         }
-        let line = serde_json::from_slice::<Line<'a>>(frame).map_err(|_| "a frame that is not a bridge line".to_owned())?;
+        let line = serde_json::from_slice::<Line<'a>>(frame)
+            .map_err(|_| "a frame that is not a bridge line".to_owned())?;
         let classified = line.classify().map_err(|error| error.to_string())?;
         Ok(incoming(classified, |raw| parse_event(raw.get())))
     }
@@ -98,7 +102,9 @@ fn incoming<'a, E>(
 ) -> Incoming<'a> {
     match classified {
         Classified::Event { subscription, event } => Incoming::Event { subscription, event: event_of(event) },
-        Classified::Reply { id, outcome: Ok(result) } => Incoming::Reply { id, outcome: Ok(result.to_owned()) },
+        Classified::Reply { id, outcome: Ok(result) } => {
+            Incoming::Reply { id, outcome: Ok(result.to_owned()) }
+        }
         Classified::Reply { id, outcome: Err(error) } => Incoming::Reply {
             id,
             outcome: Err(Box::new(RemoteError {

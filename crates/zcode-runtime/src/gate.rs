@@ -74,7 +74,10 @@ async fn cli_version(plan: &LaunchPlan, environment: &ChildEnvironment) -> Resul
     .map_err(|error| refuse(&error.to_string()))?;
     // Nothing is asked of it, and what it complains about is not its version.
     drop(process.stdin.take());
-    let stderr = process.stderr.take().map(|stderr| tokio::spawn(crate::stderr::drain(stderr, crate::stderr::Tail::default())));
+    let stderr = process
+        .stderr
+        .take()
+        .map(|stderr| tokio::spawn(crate::stderr::drain(stderr, crate::stderr::Tail::default())));
     let mut output = Vec::new();
     let run = async {
         if let Some(stdout) = process.stdout.take() {

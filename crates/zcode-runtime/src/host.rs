@@ -15,8 +15,8 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use crate::client::Client;
 use crate::descriptor::Descriptor;
 use crate::model::{
-    CallError, ExitSummary, HostEvent, HostProfile, InputAnswer, Mode, NewSession, OpenedSession, PromptInput,
-    SessionFacts, Snapshot, WorkspaceState,
+    CallError, ExitSummary, HostEvent, HostProfile, InputAnswer, Mode, NewSession, OpenedSession,
+    PromptInput, SessionFacts, Snapshot, WorkspaceState,
 };
 use crate::os::{self, Process, Spawn};
 use crate::supervisor::{self, ArchivePaths, Limits, Supervised, Wire};
@@ -331,7 +331,12 @@ impl Host {
     }
 
     /// Sets the permission mode; returns the facts after it.
-    pub async fn set_mode(&self, ws: &Path, session: &SessionId, mode: &str) -> Result<SessionFacts, CallError> {
+    pub async fn set_mode(
+        &self,
+        ws: &Path,
+        session: &SessionId,
+        mode: &str,
+    ) -> Result<SessionFacts, CallError> {
         let (protocol, client) = self.protocol();
         protocol.set_mode(client, ws, session, mode).await
     }
@@ -352,11 +357,18 @@ impl Host {
     pub async fn shutdown(&self) -> ExitSummary {
         self.inner.stop.cancel();
         let mut state = self.inner.state.clone();
-        let ended = state.wait_for(|state| matches!(state, HostState::Exited(_) | HostState::Failed(_))).await;
+        let ended =
+            state.wait_for(|state| matches!(state, HostState::Exited(_) | HostState::Failed(_))).await;
         match ended.as_deref() {
             Ok(HostState::Exited(summary)) => ExitSummary::clone(summary),
             // The supervisor was dropped with its runtime: nothing more is known.
-            _ => ExitSummary { code: None, signal: None, uptime: Duration::ZERO, last_request: None, stderr: None },
+            _ => ExitSummary {
+                code: None,
+                signal: None,
+                uptime: Duration::ZERO,
+                last_request: None,
+                stderr: None,
+            },
         }
     }
 }

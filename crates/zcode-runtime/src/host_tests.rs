@@ -3,7 +3,9 @@
 use std::time::Instant;
 
 use serde_json::{Value, json};
-use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, DuplexStream, Lines, ReadHalf, WriteHalf};
+use tokio::io::{
+    AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, DuplexStream, Lines, ReadHalf, WriteHalf,
+};
 
 use super::*;
 use crate::model::{EventBody, Refusal};
@@ -19,7 +21,10 @@ struct Peer {
 
 impl Peer {
     async fn next(&mut self) -> Option<Value> {
-        let line = tokio::time::timeout(SOON, self.lines.next_line()).await.expect("a line in time").expect("readable");
+        let line = tokio::time::timeout(SOON, self.lines.next_line())
+            .await
+            .expect("a line in time")
+            .expect("readable");
         line.map(|line| serde_json::from_str(&line).expect("the adapter writes JSON"))
     }
 
@@ -112,8 +117,11 @@ async fn subscribed(host: &Host, peer: &mut Peer) -> (Subscription, u64) {
     });
     let request = peer.request().await;
     let number = request["subscribe"]["subscription"].as_u64().unwrap();
-    assert_eq!(request["subscribe"]["params"], json!({"workspacePath": "/w", "sessionId": "s",
-        "deliveryKind": "desktop-continuous", "includeSnapshot": true}));
+    assert_eq!(
+        request["subscribe"]["params"],
+        json!({"workspacePath": "/w", "sessionId": "s",
+        "deliveryKind": "desktop-continuous", "includeSnapshot": true})
+    );
     peer.answer(&request, &Value::Null).await;
     peer.send(&json!({"subscription": number, "event": {"type": "snapshot", "snapshot": snapshot(4)}})).await;
     (subscribing.await.unwrap().expect("subscribed"), number)
@@ -147,7 +155,11 @@ async fn another_bridge_or_another_kind_of_host_is_refused() {
     ] {
         let (start, mut peer) = connect().await;
         peer.send(&ready).await;
-        assert_eq!(start.await.unwrap().err().expect("refused").code, ErrorCode::HandshakeMismatch, "{ready}");
+        assert_eq!(
+            start.await.unwrap().err().expect("refused").code,
+            ErrorCode::HandshakeMismatch,
+            "{ready}"
+        );
         assert_eq!(peer.next().await, None, "its input is closed");
     }
 }
@@ -159,7 +171,10 @@ async fn a_host_that_gives_up_says_why() {
     drop(peer);
     let failure = start.await.unwrap().err().expect("refused");
     assert_eq!(failure.code, ErrorCode::HostStartFailed);
-    assert_eq!(failure.cause_text(), "ZCode's host did not start: import failed: no module; token=[redacted]");
+    assert_eq!(
+        failure.cause_text(),
+        "ZCode's host did not start: import failed: no module; token=[redacted]"
+    );
 }
 
 #[tokio::test]
@@ -180,9 +195,13 @@ async fn a_frame_that_is_no_bridge_line_ends_everything_at_once() {
         peer.request().await;
         let line = format!("{} {garbage}\n", peer.nonce);
         peer.raw(line.as_bytes()).await;
-        let HostEvent::Lost(failure) = next(&mut subscription.events).await else { panic!("not lost: {garbage}") };
+        let HostEvent::Lost(failure) = next(&mut subscription.events).await else {
+            panic!("not lost: {garbage}")
+        };
         assert_eq!(failure.code, ErrorCode::NativeProtocol);
-        assert!(matches!(call.await.unwrap(), Err(CallError::Gone(failure)) if failure.code == ErrorCode::NativeProtocol));
+        assert!(
+            matches!(call.await.unwrap(), Err(CallError::Gone(failure)) if failure.code == ErrorCode::NativeProtocol)
+        );
         assert_eq!(peer.next().await, None, "its input is closed");
         drop(peer);
         gone(&host).await;
@@ -198,7 +217,10 @@ async fn operations_are_the_contracts_services() {
         async move { host.open_workspace(Path::new("/w")).await }
     });
     let request = peer.request().await;
-    assert_eq!(request["call"], json!({"service": "agent", "method": "initialize", "params": {"workspacePath": "/w"}}));
+    assert_eq!(
+        request["call"],
+        json!({"service": "agent", "method": "initialize", "params": {"workspacePath": "/w"}})
+    );
     peer.answer(&request, &json!({"available": true, "workspaceKey": "/w"})).await;
     let request = peer.request().await;
     assert_eq!(request["call"]["method"], "readWorkspaceState");
@@ -215,8 +237,11 @@ async fn operations_are_the_contracts_services() {
         async move { host.create_session(&new).await }
     });
     let request = peer.request().await;
-    assert_eq!(request["call"]["params"], json!({"workspacePath": "/w", "mcpServers": [], "mode": "build",
-        "persistence": "immediate", "titleGenerationEnabled": true}));
+    assert_eq!(
+        request["call"]["params"],
+        json!({"workspacePath": "/w", "mcpServers": [], "mode": "build",
+        "persistence": "immediate", "titleGenerationEnabled": true})
+    );
     peer.answer(&request, &snapshot(0)).await;
     assert_eq!(created.await.unwrap().expect("created").id, session());
 
@@ -235,16 +260,25 @@ async fn operations_are_the_contracts_services() {
         }
     });
     let request = peer.request().await;
-    assert_eq!(request["call"], json!({"service": "task", "method": "respondPermission",
-        "params": {"taskId": "s", "requestId": "r", "optionId": "deny"}}));
+    assert_eq!(
+        request["call"],
+        json!({"service": "task", "method": "respondPermission",
+        "params": {"taskId": "s", "requestId": "r", "optionId": "deny"}})
+    );
     peer.answer(&request, &json!(false)).await;
     let request = peer.request().await;
-    assert_eq!(request["call"], json!({"service": "task", "method": "respondElicitation", "params": {"taskId": "s",
-        "requestId": "r", "action": "accept", "content": {"answers": {"Q": "a", "M": ["a", "b"]}}}}));
+    assert_eq!(
+        request["call"],
+        json!({"service": "task", "method": "respondElicitation", "params": {"taskId": "s",
+        "requestId": "r", "action": "accept", "content": {"answers": {"Q": "a", "M": ["a", "b"]}}}})
+    );
     peer.answer(&request, &json!(true)).await;
     let request = peer.request().await;
-    assert_eq!(request["call"]["params"], json!({"workspacePath": "/w", "requestId": "r",
-        "response": {"headersApplied": false, "errorMessage": "no"}}));
+    assert_eq!(
+        request["call"]["params"],
+        json!({"workspacePath": "/w", "requestId": "r",
+        "response": {"headersApplied": false, "errorMessage": "no"}})
+    );
     peer.answer(&request, &Value::Null).await;
     assert_eq!(answered.await.unwrap(), (false, true, true));
 }
@@ -269,10 +303,15 @@ async fn a_prompt_is_sent_once_with_its_attachments() {
         async move { host.prompt(Path::new("/w"), &session(), &input).await }
     });
     let request = peer.request().await;
-    assert_eq!(request["call"]["params"], json!({"workspacePath": "/w", "sessionId": "s", "inputId": "i", "content": "hi",
-        "attachments": [{"kind": "file", "filename": "a", "mimeType": "text/plain", "localPath": "/w/a", "sizeBytes": 3}]}));
+    assert_eq!(
+        request["call"]["params"],
+        json!({"workspacePath": "/w", "sessionId": "s", "inputId": "i", "content": "hi",
+        "attachments": [{"kind": "file", "filename": "a", "mimeType": "text/plain", "localPath": "/w/a", "sizeBytes": 3}]})
+    );
     let failure = prompted.await.unwrap().expect_err("not confirmed");
-    assert!(matches!(&failure, CallError::TimedOut(failure) if failure.code == ErrorCode::PromptOutcomeUnknown));
+    assert!(
+        matches!(&failure, CallError::TimedOut(failure) if failure.code == ErrorCode::PromptOutcomeUnknown)
+    );
     // The late answer meets nobody, and the next call gets its own.
     peer.answer(&request, &json!({"accepted": true})).await;
     let stopped = tokio::spawn({
@@ -308,9 +347,13 @@ async fn errors_are_told_apart() {
         async move { host.stop(Path::new("/w"), &session()).await }
     });
     let request = peer.request().await;
-    assert_eq!(request["call"], json!({"service": "task", "method": "stopGeneration",
-        "params": {"taskId": "s", "workspacePath": "/w"}}));
-    peer.send(&json!({"id": request["id"], "error": {"code": -32004, "message": "Session is not active"}})).await;
+    assert_eq!(
+        request["call"],
+        json!({"service": "task", "method": "stopGeneration",
+        "params": {"taskId": "s", "workspacePath": "/w"}})
+    );
+    peer.send(&json!({"id": request["id"], "error": {"code": -32004, "message": "Session is not active"}}))
+        .await;
     assert!(matches!(call.await.unwrap(), Err(CallError::Refused { why: Refusal::NotActive, .. })));
 }
 
@@ -322,9 +365,12 @@ async fn signing_in_is_asked_for_when_there_is_no_provider() {
         async move { host.open_workspace(Path::new("/w")).await }
     });
     let request = peer.request().await;
-    peer.answer(&request, &json!({"available": false, "reasonCode": "provider_not_ready", "reason": "no"})).await;
+    peer.answer(&request, &json!({"available": false, "reasonCode": "provider_not_ready", "reason": "no"}))
+        .await;
     let failure = open.await.unwrap().expect_err("refused");
-    assert!(matches!(&failure, CallError::Refused { why: Refusal::SignIn, failure } if failure.code == ErrorCode::SignInRequired));
+    assert!(
+        matches!(&failure, CallError::Refused { why: Refusal::SignIn, failure } if failure.code == ErrorCode::SignInRequired)
+    );
 }
 
 #[tokio::test]
@@ -373,7 +419,9 @@ async fn a_subscription_without_a_snapshot_is_taken_back() {
     let request = peer.request().await;
     peer.answer(&request, &Value::Null).await;
     let failure = subscribing.await.unwrap().err().expect("no subscription");
-    assert!(matches!(&failure, CallError::TimedOut(failure) if failure.code == ErrorCode::SubscriptionFailed));
+    assert!(
+        matches!(&failure, CallError::TimedOut(failure) if failure.code == ErrorCode::SubscriptionFailed)
+    );
     assert_eq!(peer.request().await["unsubscribe"], json!({"subscription": 1}));
 }
 
@@ -406,7 +454,9 @@ async fn the_end_of_the_host_reaches_every_subscription_and_call() {
     assert_eq!(failure.code, ErrorCode::HostExited);
     assert!(failure.cause_text().contains("worker failed: out of memory"), "{failure:?}");
     assert_eq!(failure.detail(Detail::LastRequest), Some("stop"));
-    assert!(matches!(call.await.unwrap(), Err(CallError::Gone(failure)) if failure.code == ErrorCode::HostExited));
+    assert!(
+        matches!(call.await.unwrap(), Err(CallError::Gone(failure)) if failure.code == ErrorCode::HostExited)
+    );
     assert_eq!(subscription.events.recv().await, None, "nothing after it");
     gone(&host).await;
 }
@@ -487,7 +537,13 @@ mod processes {
         let mut tries = 0;
         let process = loop {
             // Another test may be between fork and exec with this file open.
-            match os::spawn(&Spawn { executable: &script.path, arguments: &[], cwd: &script.cwd, remove: &[], set: &[] }) {
+            match os::spawn(&Spawn {
+                executable: &script.path,
+                arguments: &[],
+                cwd: &script.cwd,
+                remove: &[],
+                set: &[],
+            }) {
                 Err(error) if error.kind() == io::ErrorKind::ExecutableFileBusy && tries < 100 => tries += 1,
                 other => break other.unwrap(),
             }
@@ -519,7 +575,8 @@ mod processes {
 
     #[tokio::test]
     async fn an_early_exit_is_reported_at_once_with_its_code_and_last_error() {
-        let script = script("echo 'loading' >&2; echo 'Error: cannot open token=abc' >&2; echo 'bye' >&2; exit 3");
+        let script =
+            script("echo 'loading' >&2; echo 'Error: cannot open token=abc' >&2; echo 'bye' >&2; exit 3");
         let started = Instant::now();
         let failure = start(&script).await.err().expect("refused");
         assert!(started.elapsed() < Duration::from_secs(2));
@@ -541,7 +598,9 @@ mod processes {
     async fn a_death_by_signal_is_told_to_whoever_waits() {
         let script = script("ready; read -r LINE; kill -9 $$");
         let host = start(&script).await.expect("ready");
-        let Err(CallError::Gone(failure)) = host.stop(Path::new("/w"), &session()).await else { panic!("not gone") };
+        let Err(CallError::Gone(failure)) = host.stop(Path::new("/w"), &session()).await else {
+            panic!("not gone")
+        };
         assert_eq!(failure.code, ErrorCode::HostExited);
         assert_eq!(failure.detail(Detail::Signal), Some("9"));
         assert_eq!(failure.detail(Detail::LastRequest), Some("stop"));
@@ -583,7 +642,13 @@ mod processes {
 
     #[tokio::test]
     async fn what_cannot_be_started_is_no_host() {
-        let missing = Spawn { executable: Path::new("/nowhere/zcode"), arguments: &[], cwd: Path::new("/"), remove: &[], set: &[] };
+        let missing = Spawn {
+            executable: Path::new("/nowhere/zcode"),
+            arguments: &[],
+            cwd: Path::new("/"),
+            remove: &[],
+            set: &[],
+        };
         let error = os::spawn(&missing).err().expect("refused");
         assert_eq!(spawn_failed(&error).code, ErrorCode::SpawnFailed);
     }

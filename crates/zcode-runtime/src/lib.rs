@@ -18,3 +18,6 @@ mod stderr;
 mod supervisor;
 mod task_v1;
 mod transport;
+
+#[cfg(test)]
+mod bench_tests;

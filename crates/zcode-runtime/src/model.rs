@@ -277,7 +277,9 @@ impl CallError {
     /// The failure to show.
     pub fn failure(&self) -> &Failure {
         match self {
-            CallError::Refused { failure, .. } | CallError::TimedOut(failure) | CallError::Gone(failure) => failure,
+            CallError::Refused { failure, .. } | CallError::TimedOut(failure) | CallError::Gone(failure) => {
+                failure
+            }
         }
     }
 }

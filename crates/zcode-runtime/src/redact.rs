@@ -33,7 +33,10 @@ static RULES: LazyLock<Vec<Rule>> = LazyLock::new(|| {
         rule(r"(?i)\b(?:sk|pk|api|key)[-_][A-Za-z0-9_-]{12,}", HIDDEN),
         rule(r"\b[A-Za-z0-9]{20,}\.[A-Za-z0-9_-]{12,}", HIDDEN),
         rule(r"(?i)\b([a-z][a-z0-9+.-]*://)[^\s/@]+@", "$1[redacted]@"),
-        rule(r"(?i)([?&][^=&\s]*(?:token|key|secret|passw|auth|sig|code|cookie)[^=&\s]*=)[^&\s#]+", "$1[redacted]"),
+        rule(
+            r"(?i)([?&][^=&\s]*(?:token|key|secret|passw|auth|sig|code|cookie)[^=&\s]*=)[^&\s#]+",
+            "$1[redacted]",
+        ),
     ]
 });
 

@@ -137,7 +137,8 @@ enum End {
 
 /// Runs one host until it is gone.
 pub(crate) async fn supervise(host: Supervised) {
-    let Supervised { wire, mut process, config, simulated, limits, client, lines, out, state, stop, ready } = host;
+    let Supervised { wire, mut process, config, simulated, limits, client, lines, out, state, stop, ready } =
+        host;
     let started = Instant::now();
     let pid = process.as_ref().and_then(Process::pid);
     state.send_replace(HostState::Handshaking { pid });
@@ -305,7 +306,9 @@ async fn finish<T>(mut task: JoinHandle<T>) {
 
 fn check_ready(ready: &Ready, simulated: bool) -> Result<(), Failure> {
     let mismatch = |detected: String, expected: String| {
-        Err(Failure::new(ErrorCode::HandshakeMismatch).with(Detail::Detected, detected).with(Detail::Expected, expected))
+        Err(Failure::new(ErrorCode::HandshakeMismatch)
+            .with(Detail::Detected, detected)
+            .with(Detail::Expected, expected))
     };
     if ready.bridge != bridge::BRIDGE_VERSION {
         return mismatch(format!("bridge {}", ready.bridge), format!("bridge {BRIDGE_VERSION}"));
@@ -318,7 +321,9 @@ fn check_ready(ready: &Ready, simulated: bool) -> Result<(), Failure> {
 }
 
 fn broken(reason: &str) -> Failure {
-    Failure::new(ErrorCode::NativeProtocol).cause(format!("ZCode's host sent {reason}")).with(Detail::Unknown, reason)
+    Failure::new(ErrorCode::NativeProtocol)
+        .cause(format!("ZCode's host sent {reason}"))
+        .with(Detail::Unknown, reason)
 }
 
 fn words(fatal: &Fatal) -> String {
@@ -371,7 +376,14 @@ fn described(mut failure: Failure, summary: &ExitSummary) -> Failure {
 }
 
 /// The one record of an end.
-fn record(summary: &ExitSummary, failure: &Failure, phase: Phase, pid: Option<u32>, client: &Client, asked: bool) {
+fn record(
+    summary: &ExitSummary,
+    failure: &Failure,
+    phase: Phase,
+    pid: Option<u32>,
+    client: &Client,
+    asked: bool,
+) {
     let (late, unrouted) = client.discarded();
     let count = late + unrouted;
     let ms = millis(summary.uptime);
@@ -382,8 +394,16 @@ fn record(summary: &ExitSummary, failure: &Failure, phase: Phase, pid: Option<u3
     } else {
         let stderr = summary.stderr.as_deref();
         tracing::error!(
-            pid, exit_code, signal, ms, method, count, stderr,
-            phase = phase.as_str(), code = failure.code.as_str(), "host.exited"
+            pid,
+            exit_code,
+            signal,
+            ms,
+            method,
+            count,
+            stderr,
+            phase = phase.as_str(),
+            code = failure.code.as_str(),
+            "host.exited"
         );
     }
 }

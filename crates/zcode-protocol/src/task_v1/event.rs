@@ -17,7 +17,10 @@ use super::text::Text;
 
 /// An event of a subscription.
 #[derive(Debug, Clone)]
-#[expect(clippy::large_enum_variant, reason = "nearly every event is the large one; a box would be an allocation for each")]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "nearly every event is the large one; a box would be an allocation for each"
+)]
 pub enum DynamicEvent<'a> {
     /// `snapshot`: the state, first.
     Snapshot(Box<Snapshot<'a>>),
@@ -117,7 +120,11 @@ fn type_of(json: &str) -> String {
 
 /// A foreign name, fit to be shown: capped, and nothing but the characters names are made of.
 pub fn name(foreign: &str) -> String {
-    foreign.chars().take(64).map(|c| if c.is_ascii_alphanumeric() || "._-:".contains(c) { c } else { '?' }).collect()
+    foreign
+        .chars()
+        .take(64)
+        .map(|c| if c.is_ascii_alphanumeric() || "._-:".contains(c) { c } else { '?' })
+        .collect()
 }
 
 macro_rules! visitor_of {
@@ -179,8 +186,12 @@ impl<'de> DeserializeSeed<'de> for Body<'_> {
             "state.updated" => DynamicEvent::StateUpdated(Box::deserialize(deserializer)?),
             "permission.request" => DynamicEvent::PermissionRequest(Box::deserialize(deserializer)?),
             "userInput.request" => DynamicEvent::UserInputRequest(Box::deserialize(deserializer)?),
-            "providerRuntimeHeaders.request" => DynamicEvent::HeadersRequest(HeadersRequest::deserialize(deserializer)?),
-            "userInput.response" => DynamicEvent::UserInputResponse { request_id: Text::deserialize(deserializer)? },
+            "providerRuntimeHeaders.request" => {
+                DynamicEvent::HeadersRequest(HeadersRequest::deserialize(deserializer)?)
+            }
+            "userInput.response" => {
+                DynamicEvent::UserInputResponse { request_id: Text::deserialize(deserializer)? }
+            }
             other => {
                 IgnoredAny::deserialize(deserializer)?;
                 DynamicEvent::Unknown(Text(Cow::Owned(other.to_owned())))

@@ -16,6 +16,8 @@ use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 const ROUNDS: usize = 32;
 /// How often it is looked whether a process asked to end has ended.
 const POLL: Duration = Duration::from_millis(15);
+/// How long it is looked whether the killed are gone. Only a process in the kernel's hands takes that long.
+const LAST_LOOK: Duration = Duration::from_millis(200);
 
 pub(super) fn wrap(command: &mut CommandWrap) {
     command.wrap(ProcessGroup::leader());
@@ -34,7 +36,10 @@ pub(super) struct Tree {
 
 impl Tree {
     pub(super) fn new(pid: Option<u32>, marker: &str) -> Self {
-        Self { root: pid.and_then(|pid| i32::try_from(pid).ok()), marker: format!("{}={marker}", super::MARKER) }
+        Self {
+            root: pid.and_then(|pid| i32::try_from(pid).ok()),
+            marker: format!("{}={marker}", super::MARKER),
+        }
     }
 
     pub(super) async fn end(&self, child: &mut dyn ChildWrapper, grace: Duration) {
@@ -83,6 +88,18 @@ impl Tree {
         if let Some(group) = self.root.filter(|_| !doomed.is_empty()).and_then(Pid::from_raw) {
             let _ = kill_process_group(group, Signal::KILL);
         }
+        // A signal is sent before it has worked. Whatever appears meanwhile goes the same way.
+        let deadline = Instant::now() + LAST_LOOK;
+        loop {
+            members = self.members();
+            if members.is_empty() || Instant::now() >= deadline {
+                return;
+            }
+            for pid in &members {
+                send(*pid, Signal::KILL);
+            }
+            std::thread::sleep(POLL);
+        }
     }
 
     /// Living members of the tree.
@@ -96,7 +113,8 @@ impl Tree {
         let belongs = |row: &Row| {
             Some(row.pid) == self.root || Some(row.group) == self.root || marked(row.pid, &self.marker)
         };
-        let mut found: HashSet<i32> = rows.iter().filter(|row| row.pid != own && belongs(row)).map(|row| row.pid).collect();
+        let mut found: HashSet<i32> =
+            rows.iter().filter(|row| row.pid != own && belongs(row)).map(|row| row.pid).collect();
         let mut queue: Vec<i32> = found.iter().copied().chain(self.root).collect();
         while let Some(pid) = queue.pop() {
             for child in children.get(&pid).into_iter().flatten() {

@@ -9,14 +9,16 @@ use runtime_discovery::contract::{EventClass, StreamClass, ToolUpdateClass, Turn
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 use zcode_protocol::task_v1::event::name;
-use zcode_protocol::task_v1::payload::{Display, Payload, SessionUpdated, Streaming, ToolUpdated, TurnCompleted};
+use zcode_protocol::task_v1::payload::{
+    Display, Payload, SessionUpdated, Streaming, ToolUpdated, TurnCompleted,
+};
 use zcode_protocol::task_v1::{DynamicEvent, EventError, SessionEvent as WireEvent, Text, ask, snapshot};
 
 use super::{Memory, TaskV1, facts};
 use crate::model::{
-    ContextUsage, Decision, DiffHunk, EventBody, HeadersAsk, HostEvent, InputAsk, PermissionAsk, PermissionOption,
-    Question, QuestionOption, SessionEvent, SessionFacts, Snapshot, ToolDisplay, ToolEvent, ToolInput, ToolInputPart,
-    ToolResult, ToolStage, TurnResult, Violation,
+    ContextUsage, Decision, DiffHunk, EventBody, HeadersAsk, HostEvent, InputAsk, PermissionAsk,
+    PermissionOption, Question, QuestionOption, SessionEvent, SessionFacts, Snapshot, ToolDisplay, ToolEvent,
+    ToolInput, ToolInputPart, ToolResult, ToolStage, TurnResult, Violation,
 };
 
 /// Queued inputs that are remembered.
@@ -69,7 +71,8 @@ impl TaskV1 {
         event: Result<DynamicEvent<'_>, EventError>,
         memory: &mut Memory,
     ) -> Option<HostEvent> {
-        let read = event.map_err(|error| violation(error.to_string())).and_then(|event| self.event(event, memory));
+        let read =
+            event.map_err(|error| violation(error.to_string())).and_then(|event| self.event(event, memory));
         match read {
             Ok(event) => event,
             Err(violation) => {
@@ -81,7 +84,8 @@ impl TaskV1 {
 
     fn event(&self, event: DynamicEvent<'_>, memory: &mut Memory) -> Read<Option<HostEvent>> {
         let known = &self.contract.protocol.dynamic_events;
-        let expect = |kind: &str| if known.contains_key(kind) { Ok(()) } else { Err(unknown("event type", kind)) };
+        let expect =
+            |kind: &str| if known.contains_key(kind) { Ok(()) } else { Err(unknown("event type", kind)) };
         Ok(Some(match event {
             DynamicEvent::Session(event) => {
                 expect("session.event")?;
@@ -163,7 +167,9 @@ impl TaskV1 {
                 input: failed.input_id.as_ref().map(input),
             },
             Payload::SessionUpdated(updated) => session_updated(&updated),
-            Payload::Title(title) if title.title.trim().is_empty() => EventBody::Informational("session.titleUpdated"),
+            Payload::Title(title) if title.title.trim().is_empty() => {
+                EventBody::Informational("session.titleUpdated")
+            }
             Payload::Title(title) => {
                 EventBody::Facts(SessionFacts { title: Some(arc(&title.title)), ..SessionFacts::default() })
             }
@@ -179,7 +185,12 @@ impl TaskV1 {
             // The contract says that it matters, and this program has no reader for it.
             Payload::Other => return Err(unknown("event type", &event.kind)),
         };
-        Ok(SessionEvent { seq: event.seq, id: arc(&event.event_id), turn: event.turn_id.as_ref().map(arc), body })
+        Ok(SessionEvent {
+            seq: event.seq,
+            id: arc(&event.event_id),
+            turn: event.turn_id.as_ref().map(arc),
+            body,
+        })
     }
 
     fn streaming(&self, streaming: Streaming<'_>) -> Read<EventBody> {
@@ -204,15 +215,20 @@ impl TaskV1 {
             },
             StreamClass::ToolInput => match kind {
                 "tool_input_start" => ToolInputPart::Start,
-                "tool_input_delta" => {
-                    ToolInputPart::Delta(streaming.delta.ok_or_else(|| lacks(EVENT, kind, "delta"))?.into_owned())
-                }
+                "tool_input_delta" => ToolInputPart::Delta(
+                    streaming.delta.ok_or_else(|| lacks(EVENT, kind, "delta"))?.into_owned(),
+                ),
                 "tool_input_end" => ToolInputPart::End,
                 _ => return Err(unknown("model.streaming kind", kind)),
             },
         };
-        let id = streaming.tool_call_id.as_ref().ok_or_else(|| lacks(EVENT, &streaming.kind, "toolCallId"))?;
-        Ok(EventBody::ToolInput(ToolInput { call: call(id), tool: streaming.tool_name.as_ref().map(arc), part }))
+        let id =
+            streaming.tool_call_id.as_ref().ok_or_else(|| lacks(EVENT, &streaming.kind, "toolCallId"))?;
+        Ok(EventBody::ToolInput(ToolInput {
+            call: call(id),
+            tool: streaming.tool_name.as_ref().map(arc),
+            part,
+        }))
     }
 
     fn tool(&self, update: &ToolUpdated<'_>) -> Read<EventBody> {
@@ -226,14 +242,13 @@ impl TaskV1 {
             ToolUpdateClass::Pending => ToolStage::Scheduled {
                 input: update.input.filter(|_| update.input_omitted != Some(true)).map(value),
             },
-            ToolUpdateClass::InProgress if kind == "progress" => ToolStage::Progress {
-                tail: tail(update),
-                total_bytes: update.output_bytes.0,
-            },
+            ToolUpdateClass::InProgress if kind == "progress" => {
+                ToolStage::Progress { tail: tail(update), total_bytes: update.output_bytes.0 }
+            }
             ToolUpdateClass::InProgress => ToolStage::Started,
-            ToolUpdateClass::Final if kind == "error" => ToolStage::Failed {
-                error: update.error.map(error_text).unwrap_or_default(),
-            },
+            ToolUpdateClass::Final if kind == "error" => {
+                ToolStage::Failed { error: update.error.map(error_text).unwrap_or_default() }
+            }
             ToolUpdateClass::Final => {
                 let result = update.result.as_ref().ok_or_else(|| lacks(EVENT, kind, "result"))?;
                 ToolStage::Result(ToolResult {
@@ -280,7 +295,9 @@ impl TaskV1 {
         let option = |option: &ask::PermissionOption<'_>| {
             let decision = &*option.response.decision;
             let decision = match decision {
-                _ if !self.contract.protocol.permissions.decisions.iter().any(|known| known == decision) => None,
+                _ if !self.contract.protocol.permissions.decisions.iter().any(|known| known == decision) => {
+                    None
+                }
                 "allow" => Some(Decision::Allow),
                 "deny" => Some(Decision::Deny),
                 "escalate" => Some(Decision::Escalate),
@@ -290,8 +307,13 @@ impl TaskV1 {
             Ok(PermissionOption {
                 id: arc(&option.option_id),
                 name: option.name.0.clone().into_owned(),
-                decision: decision.ok_or_else(|| unknown("permission decision", &option.response.decision))?,
-                lasting: option.response.permission_updates.as_ref().is_some_and(|updates| !updates.is_empty()),
+                decision: decision
+                    .ok_or_else(|| unknown("permission decision", &option.response.decision))?,
+                lasting: option
+                    .response
+                    .permission_updates
+                    .as_ref()
+                    .is_some_and(|updates| !updates.is_empty()),
                 native_kind: option.kind.as_ref().map_or_else(|| Arc::from(""), arc),
             })
         };
@@ -299,7 +321,11 @@ impl TaskV1 {
             id: AskId::new(arc(&request.request_id)),
             call: call(&request.tool_call_id),
             tool: arc(&request.tool_name),
-            reason: request.reason.as_ref().filter(|reason| !reason.is_empty()).map(|reason| reason.0.clone().into_owned()),
+            reason: request
+                .reason
+                .as_ref()
+                .filter(|reason| !reason.is_empty())
+                .map(|reason| reason.0.clone().into_owned()),
             input: request.input.map_or(Value::Null, value),
             subagent: request.origin.is_some_and(|origin| origin.get() != "null"),
             options: request.options.iter().map(option).collect::<Read<_>>()?,
@@ -413,10 +439,23 @@ fn display(display: &Display<'_>) -> ToolDisplay {
 /// Static names of the types without effect, for records.
 fn informational_name(kind: &str) -> &'static str {
     const NAMES: &[&str] = &[
-        "session.created", "session.resumed", "session.updated", "message.upserted", "message.removed", "part.started",
-        "part.upserted", "part.delta", "part.removed", "permission.requested", "permission.resolved",
-        "userInput.requested", "userInput.resolved", "checkpoint.created", "rewind.triggered",
-        "streamRecovery.updated", "workflow.run.progress",
+        "session.created",
+        "session.resumed",
+        "session.updated",
+        "message.upserted",
+        "message.removed",
+        "part.started",
+        "part.upserted",
+        "part.delta",
+        "part.removed",
+        "permission.requested",
+        "permission.resolved",
+        "userInput.requested",
+        "userInput.resolved",
+        "checkpoint.created",
+        "rewind.triggered",
+        "streamRecovery.updated",
+        "workflow.run.progress",
     ];
     NAMES.iter().find(|name| **name == kind).copied().unwrap_or("informational")
 }

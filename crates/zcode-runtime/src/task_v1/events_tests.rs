@@ -53,20 +53,25 @@ fn a_tool_call_is_followed_through_its_stages() {
         EventBody::Tool(event) => event,
         other => panic!("{other:?}"),
     };
-    let scheduled = tool(&json!({"kind": "scheduled", "toolCallId": "c", "toolName": "Read", "input": {"a": 1},
+    let scheduled =
+        tool(&json!({"kind": "scheduled", "toolCallId": "c", "toolName": "Read", "input": {"a": 1},
         "parentToolCallId": "p", "agentId": "g"}));
     assert_eq!(scheduled.stage, ToolStage::Scheduled { input: Some(json!({"a": 1})) });
     assert_eq!((scheduled.parent, scheduled.agent.as_deref()), (Some("p".into()), Some("g")));
-    let omitted = tool(&json!({"kind": "scheduled", "toolCallId": "c", "toolName": "Read", "inputOmitted": true, "input": {}}));
+    let omitted = tool(
+        &json!({"kind": "scheduled", "toolCallId": "c", "toolName": "Read", "inputOmitted": true, "input": {}}),
+    );
     assert_eq!(omitted.stage, ToolStage::Scheduled { input: None });
     assert_eq!(tool(&json!({"kind": "started", "toolCallId": "c"})).stage, ToolStage::Started);
     assert_eq!(
         tool(&json!({"kind": "progress", "toolCallId": "c", "stdoutTail": "a", "stderrTail": "b", "outputBytes": 2})).stage,
         ToolStage::Progress { tail: Some("a\nb".to_owned()), total_bytes: Some(2) },
     );
-    let result = tool(&json!({"kind": "result", "toolCallId": "c", "result": {"success": true, "content": "ok",
+    let result = tool(
+        &json!({"kind": "result", "toolCallId": "c", "result": {"success": true, "content": "ok",
         "display": {"kind": "file_diff", "filePath": "f", "structuredPatch":
-            [{"oldStart": 1, "newStart": 2, "lines": ["-a", "+b"]}]}, "perf": {"exitCode": 3}, "truncated": true}}));
+            [{"oldStart": 1, "newStart": 2, "lines": ["-a", "+b"]}]}, "perf": {"exitCode": 3}, "truncated": true}}),
+    );
     assert_eq!(
         result.stage,
         ToolStage::Result(ToolResult {
@@ -74,7 +79,11 @@ fn a_tool_call_is_followed_through_its_stages() {
             content: "ok".to_owned(),
             display: Some(ToolDisplay::FileDiff {
                 path: "f".to_owned(),
-                hunks: vec![DiffHunk { old_start: 1, new_start: 2, lines: vec!["-a".to_owned(), "+b".to_owned()] }],
+                hunks: vec![DiffHunk {
+                    old_start: 1,
+                    new_start: 2,
+                    lines: vec!["-a".to_owned(), "+b".to_owned()]
+                }],
                 truncated: false,
             }),
             exit_code: Some(3),
@@ -89,7 +98,10 @@ fn a_tool_call_is_followed_through_its_stages() {
     let error = |error: Value| tool(&json!({"kind": "error", "toolCallId": "c", "error": error})).stage;
     assert_eq!(error(json!("boom")), ToolStage::Failed { error: "boom".to_owned() });
     assert_eq!(error(json!({"message": "bang"})), ToolStage::Failed { error: "bang".to_owned() });
-    assert_eq!(body("tool.updated", &json!({"kind": "batch", "toolCallIds": []})), EventBody::Informational("tool.updated"));
+    assert_eq!(
+        body("tool.updated", &json!({"kind": "batch", "toolCallIds": []})),
+        EventBody::Informational("tool.updated")
+    );
 }
 
 #[test]
@@ -143,27 +155,45 @@ fn every_type_and_kind_of_the_contract_is_accepted() {
 fn what_the_contract_does_not_have_is_a_violation_and_quotes_no_payload() {
     assert_eq!(what(&json!({"type": "new.thing", "x": "CANARY"})), "event type new.thing");
     assert_eq!(what(&wire("turn.exploded", &json!({"x": "CANARY"}))), "event type turn.exploded");
-    assert_eq!(what(&wire("model.streaming", &json!({"kind": "image_delta", "delta": "CANARY"}))), "model.streaming kind image_delta");
+    assert_eq!(
+        what(&wire("model.streaming", &json!({"kind": "image_delta", "delta": "CANARY"}))),
+        "model.streaming kind image_delta"
+    );
     assert_eq!(what(&wire("tool.updated", &json!({"kind": "paused"}))), "tool.updated kind paused");
-    assert_eq!(what(&wire("turn.completed", &json!({"resultType": "CANARY and\nmore"}))), "turn result CANARY?and?more");
+    assert_eq!(
+        what(&wire("turn.completed", &json!({"resultType": "CANARY and\nmore"}))),
+        "turn result CANARY?and?more"
+    );
     assert_eq!(what(&wire("turn.completed", &json!({}))), "turn.completed lacks resultType");
-    assert_eq!(what(&wire("model.streaming", &json!({"kind": "text_delta"}))), "model.streaming text_delta lacks delta");
-    assert_eq!(what(&wire("tool.updated", &json!({"kind": "started"}))), "tool.updated started lacks toolCallId");
-    assert_eq!(what(&wire("tool.updated", &json!({"kind": "result", "toolCallId": "c"}))), "tool.updated result lacks result");
+    assert_eq!(
+        what(&wire("model.streaming", &json!({"kind": "text_delta"}))),
+        "model.streaming text_delta lacks delta"
+    );
+    assert_eq!(
+        what(&wire("tool.updated", &json!({"kind": "started"}))),
+        "tool.updated started lacks toolCallId"
+    );
+    assert_eq!(
+        what(&wire("tool.updated", &json!({"kind": "result", "toolCallId": "c"}))),
+        "tool.updated result lacks result"
+    );
     assert_eq!(what(&json!(null)), "an event without a type is malformed");
 }
 
 #[test]
 fn a_permission_keeps_the_hosts_options_and_says_what_they_do() {
-    let request = |decision: &str| json!({"type": "permission.request", "request": {
+    let request = |decision: &str| {
+        json!({"type": "permission.request", "request": {
         "requestId": "r", "toolCallId": "c", "toolName": "Bash", "input": {"command": "ls"},
         "origin": {"kind": "subagent"}, "options": [
             {"optionId": "a", "kind": "allow_always", "name": "Always",
              "response": {"decision": decision, "permissionUpdates": [{}]}},
-            {"optionId": "d", "kind": "deny", "name": "Deny", "response": {"decision": "deny"}}]}});
+            {"optionId": "d", "kind": "deny", "name": "Deny", "response": {"decision": "deny"}}]}})
+    };
     let Some(HostEvent::Permission(ask)) = neutral(&request("allow")) else { panic!("no permission") };
     assert!(ask.subagent);
-    let options: Vec<_> = ask.options.iter().map(|o| (&*o.id, o.decision, o.lasting, &*o.native_kind)).collect();
+    let options: Vec<_> =
+        ask.options.iter().map(|o| (&*o.id, o.decision, o.lasting, &*o.native_kind)).collect();
     assert_eq!(options, [("a", Decision::Allow, true, "allow_always"), ("d", Decision::Deny, false, "deny")]);
     assert_eq!(what(&request("obey")), "permission decision obey");
 }
@@ -204,13 +234,19 @@ fn only_what_concerns_the_session_becomes_a_fact() {
     assert_eq!((facts.mode, facts.commands.unwrap()[0].name.as_ref()), (None, "compact"));
     let Some(HostEvent::Facts(facts)) = state("session") else { panic!("no facts") };
     assert_eq!(facts.mode.as_deref(), Some("yolo"));
-    assert_eq!(neutral(&json!({"type": "state.updated", "notification": {"scope": "server", "patch": {"x": 1}}})), None);
+    assert_eq!(
+        neutral(&json!({"type": "state.updated", "notification": {"scope": "server", "patch": {"x": 1}}})),
+        None
+    );
     // A request about the session's own mode says the mode before; another update that mentions one is no change.
     assert_eq!(
         body("session.updated", &json!({"mode": "plan", "previousMode": "build"})),
         EventBody::Facts(SessionFacts { mode: Some("plan".into()), ..SessionFacts::default() }),
     );
-    assert_eq!(body("session.updated", &json!({"mode": "plan"})), EventBody::Informational("session.updated"));
+    assert_eq!(
+        body("session.updated", &json!({"mode": "plan"})),
+        EventBody::Informational("session.updated")
+    );
     let usage = json!({"querySource": "main_turn", "contextWindow": 100, "usage": {"inputTokens": 5, "outputTokens": 2}});
     let EventBody::Facts(facts) = body("session.updated", &usage) else { panic!("no facts") };
     assert_eq!(facts.context, Some(ContextUsage { used: 7, size: 100 }));

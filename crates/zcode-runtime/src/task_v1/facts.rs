@@ -19,7 +19,8 @@ pub(super) fn of_snapshot(snapshot: &wire::Snapshot<'_>) -> SessionFacts {
     // A default title is a placeholder, not a title.
     let titled = snapshot.session.title_source.as_deref() != Some("default");
     let title = snapshot.session.title.as_ref().filter(|title| titled && !title.is_empty());
-    let usage = snapshot.runtime.context_usage.0.map(|usage| ContextUsage { used: usage.used, size: usage.size });
+    let usage =
+        snapshot.runtime.context_usage.0.map(|usage| ContextUsage { used: usage.used, size: usage.size });
     let projected = || {
         let (used, size) = (snapshot.projection.context_used.0?, snapshot.projection.context_window.0?);
         (size > 0).then_some(ContextUsage { used, size })

@@ -17,13 +17,29 @@ use crate::redact;
 const CODES: &[(ErrorCode, &[&str])] = &[
     (ErrorCode::SignInExpired, &["1006", "3007"]),
     (ErrorCode::SignInRequired, &["provider_not_ready", "provider_not_configured"]),
-    (ErrorCode::RateLimited, &["1302", "1303", "1305", "2007", "3002", "model_rate_limited", "rate_limit_error"]),
+    (
+        ErrorCode::RateLimited,
+        &["1302", "1303", "1305", "2007", "3002", "model_rate_limited", "rate_limit_error"],
+    ),
     (ErrorCode::Overloaded, &["1312", "overloaded_error"]),
     (
         ErrorCode::QuotaExceeded,
         &[
-            "1308", "1310", "1304", "1313", "1316", "1317", "1318", "1319", "1320", "1321", "3008", "3009", "3010",
-            "1005", "insufficient_quota",
+            "1308",
+            "1310",
+            "1304",
+            "1313",
+            "1316",
+            "1317",
+            "1318",
+            "1319",
+            "1320",
+            "1321",
+            "3008",
+            "3009",
+            "3010",
+            "1005",
+            "insufficient_quota",
         ],
     ),
     (ErrorCode::PlanInsufficient, &["1113", "1309", "1311", "1008", "1314", "1315"]),
@@ -44,7 +60,12 @@ const WORDS: &[(ErrorCode, &[&str])] = &[
     (ErrorCode::Overloaded, &["overloaded_error"]),
     (
         ErrorCode::NetworkFailed,
-        &["network connection failed", "proxy connection failed", "tls validation failed", "model_request_timeout"],
+        &[
+            "network connection failed",
+            "proxy connection failed",
+            "tls validation failed",
+            "model_request_timeout",
+        ],
     ),
 ];
 
@@ -84,8 +105,9 @@ impl TaskV1 {
         let text = |text: &zcode_protocol::task_v1::Lenient<zcode_protocol::task_v1::Text<'_>>| {
             text.0.as_deref().filter(|text| !text.trim().is_empty()).map(str::to_owned)
         };
-        let scalar =
-            |code: &zcode_protocol::task_v1::Lenient<zcode_protocol::task_v1::Scalar>| code.0.clone().map(|code| code.0);
+        let scalar = |code: &zcode_protocol::task_v1::Lenient<zcode_protocol::task_v1::Scalar>| {
+            code.0.clone().map(|code| code.0)
+        };
         let reason = attribution.and_then(|at| text(&at.reason));
         let underlying = text(&error.underlying_error_message);
         let message = text(&error.message);
@@ -146,7 +168,8 @@ impl TaskV1 {
             .flatten()
             .find_map(|code| by_code(code, codes.provider_headers))
             .or_else(|| by_words(&error.message));
-        let (why, code) = if error.code == codes.session_not_active || lower.contains("session is not active") {
+        let (why, code) = if error.code == codes.session_not_active || lower.contains("session is not active")
+        {
             (Refusal::NotActive, ErrorCode::SessionNotFound)
         } else if lower.contains("already running") {
             (Refusal::Busy, ErrorCode::SessionBusy)
@@ -160,8 +183,10 @@ impl TaskV1 {
         } else {
             (Refusal::Other, family.unwrap_or(ErrorCode::SessionRefused))
         };
-        let said = Some(error.message.as_str()).filter(|message| !is_generic(message) && !quotes(message, quoted));
-        let mut failure = worded(code, said, Some(&error.code.to_string())).with(Detail::Operation, operation);
+        let said =
+            Some(error.message.as_str()).filter(|message| !is_generic(message) && !quotes(message, quoted));
+        let mut failure =
+            worded(code, said, Some(&error.code.to_string())).with(Detail::Operation, operation);
         if why == Refusal::NotActive {
             failure = failure.next_step("the session was put aside by ZCode; open it again");
         }
@@ -188,9 +213,12 @@ fn scalar_of(value: &Value) -> Option<String> {
 /// Whether a message repeats a longer word of the user's.
 fn quotes(message: &str, quoted: &[&str]) -> bool {
     const LONG: usize = 6;
-    quoted.iter().flat_map(|text| text.split_whitespace()).filter(|word| word.len() >= LONG).take(10_000).any(|word| {
-        message.contains(word)
-    })
+    quoted
+        .iter()
+        .flat_map(|text| text.split_whitespace())
+        .filter(|word| word.len() >= LONG)
+        .take(10_000)
+        .any(|word| message.contains(word))
 }
 
 /// Creating and prompting must not be repeated after a timeout, so those say that the outcome is unknown.
@@ -198,10 +226,10 @@ fn timed_out(operation: &'static str) -> Failure {
     let failure = match operation {
         super::operations::CREATE => Failure::new(ErrorCode::CreateOutcomeUnknown),
         super::operations::PROMPT => Failure::new(ErrorCode::PromptOutcomeUnknown),
-        super::operations::SUBSCRIBE => {
-            Failure::new(ErrorCode::SubscriptionFailed).cause("ZCode did not open the session's event stream in time")
-        }
-        _ => Failure::new(ErrorCode::SessionRefused).cause(format!("ZCode did not answer \"{operation}\" in time")),
+        super::operations::SUBSCRIBE => Failure::new(ErrorCode::SubscriptionFailed)
+            .cause("ZCode did not open the session's event stream in time"),
+        _ => Failure::new(ErrorCode::SessionRefused)
+            .cause(format!("ZCode did not answer \"{operation}\" in time")),
     };
     failure.with(Detail::Operation, operation)
 }
@@ -274,7 +302,8 @@ mod tests {
         );
         assert_eq!(failure.cause_text(), "the turn failed (502): boom for Bearer [redacted]");
         assert_eq!(failure.detail(Detail::UpstreamCode), Some("502"));
-        let failure = turn(r#"{"message":"Turn execution failed","attribution":{"reason":"The model said no"}}"#);
+        let failure =
+            turn(r#"{"message":"Turn execution failed","attribution":{"reason":"The model said no"}}"#);
         assert_eq!(failure.cause_text(), "the turn failed: The model said no");
         assert_eq!(turn(r#"{"message":"Turn execution failed."}"#).cause_text(), "the turn failed");
     }
@@ -304,14 +333,18 @@ mod tests {
     #[test]
     fn a_timeout_of_create_or_prompt_has_an_unknown_outcome() {
         let code = |operation, trouble| protocol().call_error(operation, trouble, &[]).failure().code;
-        assert_eq!(code(crate::task_v1::operations::CREATE, remote(-32022, "late")), ErrorCode::CreateOutcomeUnknown);
+        assert_eq!(
+            code(crate::task_v1::operations::CREATE, remote(-32022, "late")),
+            ErrorCode::CreateOutcomeUnknown
+        );
         let waited = Trouble::TimedOut(Duration::from_mins(1));
         assert_eq!(code(crate::task_v1::operations::PROMPT, waited), ErrorCode::PromptOutcomeUnknown);
     }
 
     #[test]
     fn a_message_that_repeats_the_prompt_is_not_shown() {
-        let error = protocol().call_error("prompt", remote(-32000, "bad content: CANARY-1"), &["my CANARY-1 text"]);
+        let error =
+            protocol().call_error("prompt", remote(-32000, "bad content: CANARY-1"), &["my CANARY-1 text"]);
         assert!(!format!("{:?}", error.failure()).contains("CANARY"));
         let error = protocol().call_error("prompt", remote(-32000, "bad mode"), &["my CANARY-1 text"]);
         assert!(error.failure().cause_text().contains("bad mode"));

@@ -13,11 +13,11 @@ use zcode_protocol::task_v1::{call as wire, snapshot};
 
 use super::{TaskV1, facts};
 use crate::client::{Client, Method};
-use crate::model::{
-    Attachment, AttachmentKind, AttachmentSource, CallError, InputAnswer, NewSession, OpenedSession, PromptInput,
-    Refusal, SessionFacts, WorkspaceState,
-};
 use crate::host::Subscription;
+use crate::model::{
+    Attachment, AttachmentKind, AttachmentSource, CallError, InputAnswer, NewSession, OpenedSession,
+    PromptInput, Refusal, SessionFacts, WorkspaceState,
+};
 
 // Neutral names, shown in failures and records.
 const OPEN: &str = "open workspace";
@@ -118,7 +118,8 @@ impl TaskV1 {
         let result = self.call_agent(client, OPEN, "initialize", ws, ()).await?;
         let initialized: wire::Initialized<'_> = result_of(OPEN, &result)?;
         if !initialized.available {
-            let reason = initialized.reason_code.as_deref().or(initialized.reason.as_deref()).unwrap_or_default();
+            let reason =
+                initialized.reason_code.as_deref().or(initialized.reason.as_deref()).unwrap_or_default();
             return Err(unavailable(reason, initialized.reason.as_deref()));
         }
         let result = self.call_agent(client, OPEN, "readWorkspaceState", ws, ()).await?;
@@ -131,7 +132,11 @@ impl TaskV1 {
         let models = catalog.filter(|models| !models.is_empty()).unwrap_or(listed);
         let current = of_settings.and_then(|model| model.current.as_ref().or(model.last_used.as_ref()));
         Ok(WorkspaceState {
-            mode: settings.mode.as_ref().and_then(|mode| mode.current.as_ref()).map(zcode_protocol::task_v1::Text::to_arc),
+            mode: settings
+                .mode
+                .as_ref()
+                .and_then(|mode| mode.current.as_ref())
+                .map(zcode_protocol::task_v1::Text::to_arc),
             models: models.iter().map(facts::model).collect(),
             current_model: current.map(facts::model_ref),
             thought: settings.thought_level.as_ref().and_then(facts::thought),
@@ -278,7 +283,13 @@ impl TaskV1 {
         Ok(taken(&result))
     }
 
-    pub(crate) async fn refuse_headers(&self, client: &Client, ws: &Path, ask: &AskId, reason: &str) -> Called<()> {
+    pub(crate) async fn refuse_headers(
+        &self,
+        client: &Client,
+        ws: &Path,
+        ask: &AskId,
+        reason: &str,
+    ) -> Called<()> {
         let own = wire::RespondHeaders {
             request_id: ask.as_str(),
             response: wire::HeadersResponse { headers_applied: false, error_message: reason },
