@@ -79,6 +79,7 @@ const FILES: &[(&str, &str)] = &files![
     "unknown-event",
     "missing-field",
     "flood",
+    "paced",
 ];
 
 /// All built-in scenarios, in the order a list should show them.

@@ -148,7 +148,7 @@ pub(crate) enum Step {
     Thought(String),
     /// Text with its own pace.
     Stream(Stream),
-    /// Text deltas as fast as the reader takes them.
+    /// Many text deltas, as fast as the reader takes them or at a steady pace.
     Flood(Flood),
     /// A text delta of this many bytes in one frame.
     Huge(u64),
@@ -212,15 +212,17 @@ pub(crate) struct Stream {
     pub(crate) delay_ms: Option<u64>,
 }
 
-/// Text deltas without a pause.
+/// Many text deltas.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Flood {
     pub(crate) text: String,
     pub(crate) count: u64,
-    /// The first whole number in the prompt replaces `count`.
+    /// The first whole number in the prompt replaces `count`, the second `per_second`.
     #[serde(default)]
     pub(crate) count_from_prompt: bool,
+    /// Pace, deltas a second; none means as fast as the reader takes them.
+    pub(crate) per_second: Option<u64>,
 }
 
 /// A tool call.

@@ -2,6 +2,8 @@
 //!
 //! A closed set of names, so that a typing error is found when the file is read and not in the middle of a turn.
 
+use std::time::{SystemTime, UNIX_EPOCH};
+
 use serde_json::Value;
 
 /// Values a scenario may refer to.
@@ -23,7 +25,7 @@ pub(crate) struct Vars {
     pub(crate) mode: String,
 }
 
-const NAMES: [&str; 7] = ["prompt", "arg", "path", "cwd", "answer", "n", "mode"];
+const NAMES: [&str; 8] = ["prompt", "arg", "path", "cwd", "answer", "n", "mode", "clock"];
 
 impl Vars {
     fn get(&self, name: &str) -> Option<String> {
@@ -35,6 +37,8 @@ impl Vars {
             "answer" => self.answer.clone(),
             "n" => self.n.to_string(),
             "mode" => self.mode.clone(),
+            // For measuring: when this was said, nanoseconds since 1970.
+            "clock" => SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos().to_string(),
             _ => return None,
         })
     }

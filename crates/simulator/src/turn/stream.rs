@@ -1,6 +1,9 @@
 //! Text and reasoning, and the history that is written along.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
+use tokio::time::Instant;
 use uuid::Uuid;
 
 use super::{Flow, Turn};
@@ -94,9 +97,23 @@ impl Turn {
 
     /// Deltas as fast as the reader takes them.
     pub(super) async fn flood(&mut self, flood: &Flood) -> Flow {
-        let text = self.vars.expand(&flood.text);
-        let asked = flood.count_from_prompt.then(|| first_number(&self.vars.prompt)).flatten();
-        for _ in 0..asked.unwrap_or(flood.count) {
+        let asked = if flood.count_from_prompt { numbers(&self.vars.prompt) } else { [None, None] };
+        let count = asked[0].unwrap_or(flood.count);
+        let Some(pace) = asked[1].or(flood.per_second).filter(|pace| *pace > 0) else {
+            let text = self.vars.expand(&flood.text);
+            for _ in 0..count {
+                self.delta("text_delta", &text).await?;
+            }
+            return Ok(());
+        };
+        let begin = Instant::now();
+        for n in 0..count {
+            let due = begin + Duration::from_nanos(n.saturating_mul(1_000_000_000) / pace);
+            if due > Instant::now() {
+                self.or_stop(tokio::time::sleep_until(due)).await?;
+            }
+            // Expanded for each, because it may say the time.
+            let text = self.vars.expand(&flood.text);
             self.delta("text_delta", &text).await?;
         }
         Ok(())
@@ -115,11 +132,11 @@ impl Turn {
     }
 }
 
-fn first_number(prompt: &str) -> Option<u64> {
-    prompt
+/// The first two whole numbers of a prompt, within reason.
+fn numbers(prompt: &str) -> [Option<u64>; 2] {
+    let mut found = prompt
         .split(|c: char| !c.is_ascii_digit())
-        .find(|digits| !digits.is_empty())?
-        .parse()
-        .ok()
-        .filter(|n| *n <= 10_000_000)
+        .filter(|digits| !digits.is_empty())
+        .map(|digits| digits.parse().ok().filter(|n| *n <= 10_000_000));
+    [found.next().flatten(), found.next().flatten()]
 }
