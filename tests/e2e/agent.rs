@@ -97,3 +97,33 @@ fn a_host_that_dies_is_reported_and_the_next_session_works() {
     let prompt = agent.prompt(&session, "hello");
     assert_eq!(agent.answer_to(&prompt)["result"]["stopReason"], "end_turn");
 }
+
+#[test]
+fn a_permission_nobody_answers_is_denied_in_time() {
+    let home = Home::new().unwrap();
+    let (mut agent, session) = session(&home, &["--simulated", "--permission-timeout=1s"]);
+    let prompt = agent.prompt(&session, "perm");
+    let ask = agent.asked("session/request_permission");
+    let answer = agent.answer_to(&prompt);
+    assert_eq!(answer["result"]["stopReason"], "end_turn", "{answer}");
+    let withdrawn = agent.received().iter().any(|message| {
+        message["method"] == "$/cancel_request" && message["params"]["requestId"] == ask["id"]
+    });
+    assert!(withdrawn, "the open question was not withdrawn");
+    let completed =
+        agent.received().iter().any(|message| message["params"]["update"]["status"] == "completed");
+    assert!(!completed, "the tool ran without an answer");
+}
+
+#[test]
+fn a_line_beyond_the_limit_is_refused_and_the_connection_lives() {
+    let home = Home::new().unwrap();
+    let mut agent = agent(&home, &["--simulated", "--max-frame=64KiB"]);
+    agent.initialize();
+    let long =
+        json!({"jsonrpc": "2.0", "id": 99, "method": "session/new", "params": {"x": "y".repeat(200_000)}});
+    agent.send(&long);
+    let answer = agent.wait_for("the refusal", |message| message.get("error").is_some());
+    assert!(answer.to_string().len() < 2000, "the line is echoed");
+    agent.new_session(&home.work());
+}

@@ -10,6 +10,8 @@ use crate::sanitize::{visible, visible_line};
 
 /// Lines of a tool's output that are shown; the rest is counted.
 const OUTPUT_LINES: usize = 20;
+/// Characters of such a line.
+const OUTPUT_WIDTH: usize = 400;
 /// Tool calls that are remembered. A call beyond it is shown without what was said of it before.
 const MAX_TOOLS: usize = 4096;
 
@@ -28,14 +30,30 @@ pub(crate) struct Renderer {
     at_line_start: bool,
     tools: HashMap<String, Tool>,
     answer: Answer,
+    /// The tool whose diff is the last thing on the screen.
+    diff_above: Option<String>,
 }
 
 #[derive(Default)]
 struct Tool {
+    kind: Option<String>,
     title: String,
     status: Option<ToolStatus>,
     diffs: Vec<Diff>,
     text: String,
+}
+
+impl Tool {
+    /// What is done and to what: `edit src/main.rs`. Kinds that say nothing are left out.
+    fn label(&self, id: &str) -> String {
+        let title = if self.title.is_empty() { id } else { self.title.as_str() };
+        match self.kind.as_deref() {
+            Some(kind @ ("read" | "edit" | "delete" | "move" | "search" | "execute" | "fetch")) => {
+                format!("{kind} {}", visible_line(title))
+            }
+            _ => visible_line(title),
+        }
+    }
 }
 
 /// The agent's last message.
@@ -79,6 +97,7 @@ impl Renderer {
             at_line_start: true,
             tools: HashMap::new(),
             answer: Answer::default(),
+            diff_above: None,
         }
     }
 
@@ -89,6 +108,7 @@ impl Renderer {
 
     /// A line of our own, in brackets before it what it is about.
     pub(crate) fn note(&mut self, label: &str, text: &str) -> String {
+        self.diff_above = None;
         let mut out = self.close();
         self.labelled(&mut out, label, &visible_line(text));
         out.push('\n');
@@ -123,11 +143,18 @@ impl Renderer {
 
     /// A permission, whole: what is asked, on what, and the possible answers.
     pub(crate) fn permission(&mut self, ask: &PermissionAsk) -> String {
-        let known = self.tools.get(&ask.tool.id);
-        let title =
-            ask.tool.title.clone().or_else(|| known.map(|tool| tool.title.clone())).unwrap_or_default();
-        let shown_before = known.map(|tool| tool.diffs.clone()).unwrap_or_default();
-        let mut out = self.note("permission", &title);
+        let tool = self.tools.entry(ask.tool.id.clone()).or_default();
+        if let Some(title) = &ask.tool.title {
+            tool.title.clone_from(title);
+        }
+        if ask.tool.kind.is_some() {
+            tool.kind.clone_from(&ask.tool.kind);
+        }
+        let label = tool.label(&ask.tool.id);
+        // What was shown long ago is shown again: the question must be answerable from what is on the screen.
+        let above = self.diff_above.as_deref() == Some(ask.tool.id.as_str());
+        let shown_before = if above { tool.diffs.clone() } else { Vec::new() };
+        let mut out = self.note("permission", &label);
         let mut described = false;
         for content in ask.tool.content.iter().flatten() {
             match content {
@@ -138,7 +165,7 @@ impl Renderer {
                 }
                 ToolContent::Text(text) => {
                     described = true;
-                    indent(&mut out, text, usize::MAX);
+                    indent(&mut out, text);
                 }
                 _ => {}
             }
@@ -147,7 +174,7 @@ impl Renderer {
             && let Some(input) = &ask.tool.raw_input
             && let Ok(text) = serde_json::to_string_pretty(input)
         {
-            indent(&mut out, &text, usize::MAX);
+            indent(&mut out, &text);
         }
         out
     }
@@ -156,6 +183,7 @@ impl Renderer {
         if text.is_empty() {
             return String::new();
         }
+        self.diff_above = None;
         let mut out = String::new();
         if self.open != kind {
             out = self.close();
@@ -181,6 +209,9 @@ impl Renderer {
         if let Some(title) = &update.title {
             tool.title.clone_from(title);
         }
+        if update.kind.is_some() {
+            tool.kind.clone_from(&update.kind);
+        }
         tool.status = update.status.or(tool.status);
         let mut new_diffs = Vec::new();
         if let Some(content) = &update.content {
@@ -197,8 +228,8 @@ impl Renderer {
         if update.first || tool.status != before {
             let status = status_word(tool.status);
             out = self.close();
-            let title = if tool.title.is_empty() { update.id.as_str() } else { tool.title.as_str() };
-            self.labelled(&mut out, "tool", &format!("{}: ", visible_line(title)));
+            self.diff_above = None;
+            self.labelled(&mut out, "tool", &format!("{}: ", tool.label(&update.id)));
             let style = match tool.status {
                 Some(ToolStatus::Failed) => Style::Bad,
                 Some(ToolStatus::Completed) => Style::Added,
@@ -210,11 +241,13 @@ impl Renderer {
         for diff in new_diffs {
             out.push_str(&self.close());
             self.diff(&mut out, &diff);
+            self.diff_above = Some(update.id.clone());
             tool.diffs.push(diff);
         }
         let now_final = tool.status.is_some_and(ToolStatus::is_final) && tool.status != before;
         if now_final && !tool.text.trim().is_empty() {
-            indent(&mut out, &tool.text, OUTPUT_LINES);
+            self.diff_above = None;
+            output(&mut out, &tool.text);
         }
         self.tools.insert(update.id.clone(), tool);
         out
@@ -237,6 +270,7 @@ impl Renderer {
     }
 
     fn plan(&mut self, entries: &[PlanEntry]) -> String {
+        self.diff_above = None;
         let mut out = self.close();
         self.labelled(&mut out, "plan", if entries.is_empty() { "empty\n" } else { "\n" });
         for entry in entries {
@@ -283,14 +317,32 @@ fn status_word(status: Option<ToolStatus>) -> &'static str {
     }
 }
 
-fn indent(out: &mut String, text: &str, limit: usize) {
-    let text = visible(text.trim_end());
-    let total = text.lines().count();
-    for line in text.lines().take(limit) {
+/// Everything, for a question.
+fn indent(out: &mut String, text: &str) {
+    for line in visible(text.trim_end()).lines() {
         let _ = writeln!(out, "    {line}");
     }
-    if total > limit {
-        let _ = writeln!(out, "    ... {} more lines", total - limit);
+}
+
+/// The beginning of a tool's output; the fence around it is for clients that render Markdown.
+fn output(out: &mut String, text: &str) {
+    let text = visible(text.trim_end());
+    let mut lines: Vec<&str> = text.lines().collect();
+    if let [first, .., last] = lines.as_slice()
+        && first.starts_with("```")
+        && last.starts_with("```")
+    {
+        lines = lines[1..lines.len() - 1].to_vec();
+    }
+    for line in lines.iter().take(OUTPUT_LINES) {
+        let cut = line.char_indices().nth(OUTPUT_WIDTH).map(|(at, _)| at);
+        let _ = match cut {
+            Some(at) => writeln!(out, "    {} ...", &line[..at]),
+            None => writeln!(out, "    {line}"),
+        };
+    }
+    if let Some(more @ 1..) = lines.len().checked_sub(OUTPUT_LINES) {
+        let _ = writeln!(out, "    ... {more} more lines");
     }
 }
 
@@ -320,7 +372,12 @@ mod tests {
 
     fn turn(color: bool) -> String {
         let mut renderer = Renderer::new(color);
-        let first = ToolUpdate { first: true, title: Some("Edit a.txt".into()), ..edit(ToolStatus::Pending) };
+        let first = ToolUpdate {
+            first: true,
+            title: Some("a.txt".into()),
+            kind: Some("edit".into()),
+            ..edit(ToolStatus::Pending)
+        };
         let updates = [
             Update::Thought { text: "Let me ".into(), id: None },
             Update::Thought { text: "look.\n".into(), id: None },
@@ -344,13 +401,13 @@ mod tests {
         insta::assert_snapshot!(turn(false), @r"
         [thinking] Let me look.
         [agent] I will edit.
-        [tool] Edit a.txt: waiting
+        [tool] edit a.txt: waiting
           diff /w/a.txt
             one
           - two
           + 2
-        [tool] Edit a.txt: running
-        [tool] Edit a.txt: done
+        [tool] edit a.txt: running
+        [tool] edit a.txt: done
         [plan] 
           [x] Edit
         [agent] Done.
@@ -405,6 +462,33 @@ mod tests {
         };
         let out = renderer.permission(&ask);
         assert!(out.starts_with("[permission] Run a command\n") && out.contains(&command));
+    }
+
+    #[test]
+    fn a_permission_repeats_a_diff_that_is_not_right_above() {
+        let ask = PermissionAsk { session: "s".into(), tool: edit(ToolStatus::Pending), options: Vec::new() };
+        let first = Update::Tool(ToolUpdate {
+            first: true,
+            title: Some("a.txt".into()),
+            ..edit(ToolStatus::Pending)
+        });
+        let mut renderer = Renderer::new(false);
+        assert!(renderer.update(&first).contains("  + 2"));
+        assert!(!renderer.permission(&ask).contains("  + 2"));
+        assert!(renderer.permission(&ask).contains("  + 2"), "something else was shown since");
+    }
+
+    #[test]
+    fn output_is_cut_and_its_fence_left_out() {
+        let mut out = String::new();
+        output(&mut out, "```text\na\n```");
+        assert_eq!(out, "    a\n");
+        out.clear();
+        output(&mut out, &format!("{}\n{}", "x".repeat(500), "y\n".repeat(30)));
+        assert!(
+            out.contains(&format!("{} ...\n", "x".repeat(400))) && out.ends_with("    ... 11 more lines\n"),
+            "{out}"
+        );
     }
 
     #[test]
