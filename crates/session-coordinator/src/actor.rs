@@ -35,6 +35,16 @@ pub(crate) enum Request {
     Close(Reply<()>),
 }
 
+impl Request {
+    /// Answers it with a failure.
+    pub(crate) fn refuse(self, failure: Failure) {
+        match self {
+            Request::Prompt(_, reply) => reply.send(Err(failure)),
+            Request::Close(reply) => reply.send(Err(failure)),
+        }
+    }
+}
+
 /// How others reach a session.
 #[derive(Clone)]
 pub(crate) struct Handle {
@@ -229,8 +239,11 @@ impl Actor {
             Done::Input(input) => {
                 if gone(&input) {
                     // What the host said before it went is still in the stream and comes first.
-                    for _ in 0..self.subscription.as_ref().map_or(0, |subscription| subscription.events.len()) {
-                        if let Some(Ok(event)) = self.subscription.as_mut().map(|subscription| subscription.events.try_recv()) {
+                    for _ in 0..self.subscription.as_ref().map_or(0, |subscription| subscription.events.len())
+                    {
+                        if let Some(Ok(event)) =
+                            self.subscription.as_mut().map(|subscription| subscription.events.try_recv())
+                        {
                             self.tell(Input::Event(event));
                         }
                     }
@@ -267,7 +280,9 @@ impl Actor {
                     let session = self.machine.id().map(SessionId::as_str);
                     match &result {
                         Ok(reason) => tracing::info!(session, kind = ?reason, "prompt.answered"),
-                        Err(failure) => tracing::info!(session, code = failure.code.as_str(), "prompt.failed"),
+                        Err(failure) => {
+                            tracing::info!(session, code = failure.code.as_str(), "prompt.failed");
+                        }
                     }
                     self.outbox.answer(move || reply.send(result));
                 }
@@ -290,7 +305,8 @@ impl Actor {
     fn introduce(&mut self, reply: Reply<NewSessionAnswer>, answer: NewSessionAnswer) {
         self.registered = self.shared.register(&answer.session, self.handle.clone());
         if !self.registered {
-            let failure = Failure::new(ErrorCode::SessionRefused).cause("ZCode gave a new session the id of an open one");
+            let failure = Failure::new(ErrorCode::SessionRefused)
+                .cause("ZCode gave a new session the id of an open one");
             return self.outbox.answer(move || reply.send(Err(failure)));
         }
         tracing::info!(session = %answer.session, workspace = %self.workspace.display(), "session.created");
@@ -350,13 +366,20 @@ fn gone(input: &Input) -> bool {
         Input::Sent { result, .. } | Input::Stopped { result, .. } | Input::Closed(result) => {
             matches!(result, Err(CallError::Gone(_)))
         }
-        Input::Probed { result, .. } | Input::AskAnswered { result, .. } => matches!(result, Err(CallError::Gone(_))),
+        Input::Probed { result, .. } | Input::AskAnswered { result, .. } => {
+            matches!(result, Err(CallError::Gone(_)))
+        }
         _ => false,
     }
 }
 
 /// The host call behind a machine's call. `None` if the session has no id yet, which the machine rules out.
-fn future_of(host: Host, ws: PathBuf, session: Option<SessionId>, call: Call) -> Option<BoxFuture<'static, Done>> {
+fn future_of(
+    host: Host,
+    ws: PathBuf,
+    session: Option<SessionId>,
+    call: Call,
+) -> Option<BoxFuture<'static, Done>> {
     if let Call::Create { mode } = call {
         return Some(Box::pin(async move {
             let new = NewSession { workspace: ws, mode, mcp_servers: Vec::new() };
@@ -366,7 +389,9 @@ fn future_of(host: Host, ws: PathBuf, session: Option<SessionId>, call: Call) ->
     let session = session?;
     Some(Box::pin(async move {
         Done::Input(match call {
-            Call::Create { .. } | Call::Subscribe => return Done::Subscribed(host.subscribe(&ws, &session).await),
+            Call::Create { .. } | Call::Subscribe => {
+                return Done::Subscribed(host.subscribe(&ws, &session).await);
+            }
             Call::SetMode { mode } => Input::ModeSet(host.set_mode(&ws, &session, &mode).await),
             Call::Send(input) => {
                 let result = host.prompt(&ws, &session, &input).await;

@@ -17,7 +17,11 @@ pub trait ClientPort: Send + Sync + 'static {
 
     /// Queues a permission request and returns its answer. Dropping the future withdraws the request
     /// (`$/cancel_request`).
-    fn ask_permission(&self, session: &SessionId, prompt: PermissionPrompt) -> BoxFuture<'static, PermissionAnswer>;
+    fn ask_permission(
+        &self,
+        session: &SessionId,
+        prompt: PermissionPrompt,
+    ) -> BoxFuture<'static, PermissionAnswer>;
 
     /// Bytes handed over and not yet written to the client.
     fn in_flight(&self) -> usize;
@@ -192,7 +196,9 @@ fn value_weight(value: &Value) -> usize {
     match value {
         Value::String(text) => text.len() + 2,
         Value::Array(items) => items.iter().map(value_weight).sum::<usize>() + 2,
-        Value::Object(members) => members.iter().map(|(key, value)| key.len() + 4 + value_weight(value)).sum::<usize>() + 2,
+        Value::Object(members) => {
+            members.iter().map(|(key, value)| key.len() + 4 + value_weight(value)).sum::<usize>() + 2
+        }
         _ => 8,
     }
 }
@@ -277,7 +283,9 @@ pub enum StopReason {
 ///
 /// Dropping it unanswered is a defect: a panic where debug assertions are on, an internal-error answer otherwise.
 #[must_use = "a request must be answered"]
-pub struct Reply<T>(Option<Box<dyn FnOnce(Result<T, Failure>) + Send>>);
+pub struct Reply<T>(Option<Answerer<T>>);
+
+type Answerer<T> = Box<dyn FnOnce(Result<T, Failure>) + Send>;
 
 impl<T> Reply<T> {
     /// Wraps the way to answer.
@@ -296,7 +304,8 @@ impl<T> Reply<T> {
 impl<T> Drop for Reply<T> {
     fn drop(&mut self) {
         if let Some(answer) = self.0.take() {
-            answer(Err(Failure::new(diag_model::ErrorCode::Internal).cause("a request was dropped without an answer")));
+            answer(Err(Failure::new(diag_model::ErrorCode::Internal)
+                .cause("a request was dropped without an answer")));
             debug_assert!(std::thread::panicking(), "a request was dropped without an answer");
         }
     }

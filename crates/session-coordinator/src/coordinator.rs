@@ -147,7 +147,12 @@ impl Coordinator {
 
     /// Opens a session. `cancel` withdraws the request: it is answered at once, and a session that the host creates
     /// meanwhile is closed again.
-    pub fn new_session(&self, request: NewSessionRequest, cancel: CancellationToken, reply: Reply<NewSessionAnswer>) {
+    pub fn new_session(
+        &self,
+        request: NewSessionRequest,
+        cancel: CancellationToken,
+        reply: Reply<NewSessionAnswer>,
+    ) {
         if self.shared.stopping.is_cancelled() {
             return reply.send(Err(Failure::new(ErrorCode::ShuttingDown)));
         }
@@ -174,11 +179,7 @@ impl Coordinator {
 
     /// Submits a prompt. It is answered behind the session's last update.
     pub fn prompt(&self, session: &SessionId, prompt: Prompt, reply: Reply<StopReason>) {
-        match self.send(session, Request::Prompt(prompt, reply)) {
-            Ok(()) => {}
-            Err((Request::Prompt(_, reply), failure)) => reply.send(Err(failure)),
-            Err((Request::Close(reply), failure)) => reply.send(Err(failure)),
-        }
+        self.send(session, Request::Prompt(prompt, reply));
     }
 
     /// Cancels what runs in a session. Unknown or idle: nothing happens.
@@ -190,23 +191,23 @@ impl Coordinator {
 
     /// Closes a session. One that was lost is closed already.
     pub fn close(&self, session: &SessionId, reply: Reply<()>) {
-        match self.send(session, Request::Close(reply)) {
-            Ok(()) => {}
-            Err((Request::Close(reply), _)) if self.shared.is_lost(session) => reply.send(Ok(())),
-            Err((Request::Close(reply), failure)) => reply.send(Err(failure)),
-            Err((Request::Prompt(_, reply), failure)) => reply.send(Err(failure)),
-        }
+        self.send(session, Request::Close(reply));
     }
 
-    fn send(&self, session: &SessionId, request: Request) -> Result<(), (Request, Failure)> {
+    fn send(&self, session: &SessionId, request: Request) {
         if self.shared.stopping.is_cancelled() {
-            return Err((request, Failure::new(ErrorCode::ShuttingDown)));
+            return request.refuse(Failure::new(ErrorCode::ShuttingDown));
         }
         match self.shared.find(session) {
-            Err(failure) => Err((request, failure)),
-            Ok(handle) => handle
-                .send(request)
-                .map_err(|(request, code)| (request, Failure::new(code).with(Detail::Session, session))),
+            Ok(handle) => {
+                if let Err((request, code)) = handle.send(request) {
+                    request.refuse(Failure::new(code).with(Detail::Session, session));
+                }
+            }
+            Err(failure) => match request {
+                Request::Close(reply) if self.shared.is_lost(session) => reply.send(Ok(())),
+                request => request.refuse(failure),
+            },
         }
     }
 

@@ -63,7 +63,8 @@ impl Hosts {
     }
 
     fn start(&self) -> Starting {
-        let (launcher, stopping, slot) = (self.launcher.clone(), self.stopping.clone(), Arc::clone(&self.slot));
+        let (launcher, stopping, slot) =
+            (self.launcher.clone(), self.stopping.clone(), Arc::clone(&self.slot));
         let start = async move {
             let result = tokio::select! {
                 biased;
@@ -122,7 +123,10 @@ impl HostUse {
     }
 
     fn works(&self) -> bool {
-        !matches!(*self.host.state().borrow(), HostState::Failed(_) | HostState::Exited(_) | HostState::Draining)
+        !matches!(
+            *self.host.state().borrow(),
+            HostState::Failed(_) | HostState::Exited(_) | HostState::Draining
+        )
     }
 
     /// Opens a workspace, or shares it if it is open.
@@ -134,7 +138,9 @@ impl HostUse {
         let (waiter, answer) = oneshot::channel();
         self.step(&key, Input::Acquire(waiter));
         answer.await.unwrap_or_else(|_| {
-            Err(CallError::Gone(Failure::new(ErrorCode::Internal).cause("opening the workspace was abandoned")))
+            Err(CallError::Gone(
+                Failure::new(ErrorCode::Internal).cause("opening the workspace was abandoned"),
+            ))
         })
     }
 

@@ -197,12 +197,13 @@ fn is_progress(patch: &ToolPatch) -> bool {
 
 /// Appends text of the same message and kind. Says how many bytes were added.
 fn merge(last: &mut Update, next: &Update) -> Option<usize> {
-    let (message, text, next_message, next_text) = match (last, next) {
-        (Update::AgentText { message, text }, Update::AgentText { message: next_message, text: next_text })
-        | (Update::AgentThought { message, text }, Update::AgentThought { message: next_message, text: next_text }) => {
-            (message, text, next_message, next_text)
-        }
-        _ => return None,
+    let ((Update::AgentText { message, text }, Update::AgentText { message: next_message, text: next_text })
+    | (
+        Update::AgentThought { message, text },
+        Update::AgentThought { message: next_message, text: next_text },
+    )) = (last, next)
+    else {
+        return None;
     };
     if message != next_message || text.len() + next_text.len() > MERGE_LIMIT {
         return None;
@@ -239,7 +240,11 @@ mod tests {
             self.log.lock().unwrap().push(line);
         }
 
-        fn ask_permission(&self, _: &SessionId, prompt: PermissionPrompt) -> BoxFuture<'static, PermissionAnswer> {
+        fn ask_permission(
+            &self,
+            _: &SessionId,
+            prompt: PermissionPrompt,
+        ) -> BoxFuture<'static, PermissionAnswer> {
             self.log.lock().unwrap().push(format!("ask {}", prompt.call.call));
             futures::future::pending().boxed()
         }
@@ -304,7 +309,12 @@ mod tests {
         outbox.flush();
         let log = log(&recorder);
         assert_eq!(log.len(), 4, "{log:?}");
-        assert!(log[0].contains('2') && log[1].contains('1') && log[2].contains("Completed") && log[3] == "title new");
+        assert!(
+            log[0].contains('2')
+                && log[1].contains('1')
+                && log[2].contains("Completed")
+                && log[3] == "title new"
+        );
         assert_eq!((outbox.bytes(), outbox.progress.len(), outbox.title), (0, 0, None));
     }
 

@@ -71,7 +71,8 @@ impl ClientPort for Recorder {
             Update::ToolCall(view) => format!("call {}", view.patch().title.as_deref().unwrap()),
             Update::ToolUpdate(patch) => {
                 if patch.status == Some(ToolStatus::Completed) {
-                    let diffs = patch.content.iter().flatten().filter(|c| matches!(c, ToolContent::Diff { .. }));
+                    let diffs =
+                        patch.content.iter().flatten().filter(|c| matches!(c, ToolContent::Diff { .. }));
                     self.diffs.fetch_add(diffs.count(), Ordering::SeqCst);
                 }
                 format!("tool {:?}", patch.status)
@@ -81,7 +82,11 @@ impl ClientPort for Recorder {
         self.note(line);
     }
 
-    fn ask_permission(&self, _: &SessionId, prompt: PermissionPrompt) -> BoxFuture<'static, PermissionAnswer> {
+    fn ask_permission(
+        &self,
+        _: &SessionId,
+        prompt: PermissionPrompt,
+    ) -> BoxFuture<'static, PermissionAnswer> {
         self.note(format!("ask {}", prompt.call.title.as_deref().unwrap()));
         struct Withdrawn(Arc<AtomicUsize>);
         impl Drop for Withdrawn {
@@ -89,17 +94,15 @@ impl ClientPort for Recorder {
                 self.0.fetch_add(1, Ordering::SeqCst);
             }
         }
-        match self.answer {
-            Some(option) => async move { PermissionAnswer::Selected(option.to_owned()) }.boxed(),
-            None => {
-                let guard = Withdrawn(Arc::clone(&self.withdrawn));
-                async move {
-                    let _guard = guard;
-                    std::future::pending().await
-                }
-                .boxed()
-            }
+        if let Some(option) = self.answer {
+            return async move { PermissionAnswer::Selected(option.to_owned()) }.boxed();
         }
+        let guard = Withdrawn(Arc::clone(&self.withdrawn));
+        async move {
+            let _guard = guard;
+            std::future::pending().await
+        }
+        .boxed()
     }
 
     fn in_flight(&self) -> usize {
@@ -221,7 +224,10 @@ async fn a_greeting_streams_behind_the_sessions_answer_and_before_its_own() {
     assert_eq!(answer(world.prompt(&session.session, "hello")).await, Ok(StopReason::EndTurn));
     let log = world.client.log();
     assert_eq!(log[0], "answer new");
-    assert!(log.iter().position(|line| line == "answer prompt") > log.iter().rposition(|line| line.starts_with("text")));
+    assert!(
+        log.iter().position(|line| line == "answer prompt")
+            > log.iter().rposition(|line| line.starts_with("text"))
+    );
     assert!(world.client.text().contains("Hello"), "{log:?}");
     // A second turn on the same session.
     assert_eq!(answer(world.prompt(&session.session, "again")).await, Ok(StopReason::EndTurn));
@@ -230,7 +236,9 @@ async fn a_greeting_streams_behind_the_sessions_answer_and_before_its_own() {
 
 #[tokio::test]
 async fn an_allowed_edit_ends_with_one_diff_and_a_denied_one_with_none() {
-    for (option, text, diffs) in [("allow_once", "now says", 1), ("deny", "was denied", 0), ("nonsense", "was denied", 0)] {
+    for (option, text, diffs) in
+        [("allow_once", "now says", 1), ("deny", "was denied", 0), ("nonsense", "was denied", 0)]
+    {
         let world = world("edit", Some(option));
         let session = world.open().await.session;
         assert_eq!(answer(world.prompt(&session, "perm")).await, Ok(StopReason::EndTurn), "{option}");
@@ -255,7 +263,8 @@ async fn cancel_mid_stream_answers_cancelled_and_the_session_goes_on() {
     let prompt = world.prompt(&session, "slow");
     world.coordinator.cancel(&session);
     assert_eq!(answer(prompt).await, Ok(StopReason::Cancelled));
-    let late: Vec<_> = world.client.log().split_off(said).into_iter().filter(|l| l.starts_with("text")).collect();
+    let late: Vec<_> =
+        world.client.log().split_off(said).into_iter().filter(|l| l.starts_with("text")).collect();
     assert!(late.len() <= 3, "{late:?}");
     world.end().await;
 }
@@ -280,7 +289,11 @@ async fn a_yolo_workspace_still_asks() {
     let session = world.open().await;
     assert_eq!(&*session.mode, "build");
     assert_eq!(answer(world.prompt(&session.session, "go")).await, Ok(StopReason::EndTurn));
-    assert!(world.client.log().iter().any(|line| line.starts_with("ask rm -rf build")), "{:?}", world.client.log());
+    assert!(
+        world.client.log().iter().any(|line| line.starts_with("ask rm -rf build")),
+        "{:?}",
+        world.client.log()
+    );
     assert!(world.client.text().contains("in mode build"), "{}", world.client.text());
     world.end().await;
 }
@@ -359,7 +372,11 @@ async fn concurrent_requests_share_one_host_and_a_withdrawn_one_is_answered_at_o
     assert_eq!(world.hosts.load(Ordering::SeqCst), 1);
     let cancel = CancellationToken::new();
     let (reply, receiver) = reply(&world.client, "withdrawn");
-    world.coordinator.new_session(NewSessionRequest { cwd: world.dir.path().to_owned() }, cancel.clone(), reply);
+    world.coordinator.new_session(
+        NewSessionRequest { cwd: world.dir.path().to_owned() },
+        cancel.clone(),
+        reply,
+    );
     cancel.cancel();
     assert_eq!(answer(receiver).await.unwrap_err().code.as_str(), "ZA903");
     world.end().await;

@@ -77,7 +77,10 @@ impl Asks {
 
     /// Ids of the questions whose time is over.
     pub(crate) fn overdue(&self, now: Instant) -> Vec<AskId> {
-        self.pending().filter(|(_, ask)| ask.deadline.is_some_and(|at| at <= now)).map(|(id, _)| id.clone()).collect()
+        self.pending()
+            .filter(|(_, ask)| ask.deadline.is_some_and(|at| at <= now))
+            .map(|(id, _)| id.clone())
+            .collect()
     }
 
     /// The earliest end of waiting.
@@ -104,16 +107,12 @@ impl Asks {
 
     /// Denies a question that is not put to the client.
     pub(crate) fn refuse(&mut self, ask: &PermissionAsk) -> Verdict {
-        match deny_option(&ask.options) {
-            Some(option) => {
-                self.answered_at_once(ask.id.clone());
-                Verdict::Option(option)
-            }
-            None => {
-                self.remember(ask.id.clone(), Interaction::Withdrawn);
-                Verdict::Stop
-            }
-        }
+        let Some(option) = deny_option(&ask.options) else {
+            self.remember(ask.id.clone(), Interaction::Withdrawn);
+            return Verdict::Stop;
+        };
+        self.answered_at_once(ask.id.clone());
+        Verdict::Option(option)
     }
 
     /// Takes the client's answer. Anything but an offered option denies. `None`: nobody waits for it any more.
@@ -121,7 +120,9 @@ impl Asks {
         let (_, state) = self.entries.iter_mut().find(|(known, _)| known == id)?;
         let Interaction::Pending(pending) = state else { return None };
         let chosen = match answer {
-            PermissionAnswer::Selected(option) => pending.offered.iter().find(|offered| &***offered == option).cloned(),
+            PermissionAnswer::Selected(option) => {
+                pending.offered.iter().find(|offered| &***offered == option).cloned()
+            }
             PermissionAnswer::Cancelled | PermissionAnswer::Failed => None,
         };
         let Some(option) = chosen.or_else(|| pending.deny.clone()) else {
@@ -150,14 +151,17 @@ impl Asks {
 
     /// The host has confirmed an answer, or failed to.
     pub(crate) fn confirmed(&mut self, id: &AskId) {
-        if let Some((_, Interaction::Answered { confirmed })) = self.entries.iter_mut().find(|(known, _)| known == id) {
+        if let Some((_, Interaction::Answered { confirmed })) =
+            self.entries.iter_mut().find(|(known, _)| known == id)
+        {
             *confirmed = true;
         }
     }
 
     fn remember(&mut self, id: AskId, state: Interaction) {
         if self.entries.len() >= REMEMBERED
-            && let Some(oldest) = self.entries.iter().position(|(_, state)| !matches!(state, Interaction::Pending(_)))
+            && let Some(oldest) =
+                self.entries.iter().position(|(_, state)| !matches!(state, Interaction::Pending(_)))
         {
             self.entries.remove(oldest);
         }
@@ -245,8 +249,12 @@ mod tests {
 
     #[test]
     fn an_option_that_was_left_out_cannot_be_selected() {
-        let (mut asks, id) = asked(vec![option("up", Decision::Escalate, false), option("no", Decision::Deny, false)]);
-        assert_eq!(asks.answer(&id, &PermissionAnswer::Selected("up".into())), Some(Verdict::Option("no".into())));
+        let (mut asks, id) =
+            asked(vec![option("up", Decision::Escalate, false), option("no", Decision::Deny, false)]);
+        assert_eq!(
+            asks.answer(&id, &PermissionAnswer::Selected("up".into())),
+            Some(Verdict::Option("no".into()))
+        );
     }
 
     #[test]
@@ -254,12 +262,16 @@ mod tests {
         let (mut asks, id) = asked(vec![option("yes", Decision::Allow, false)]);
         assert_eq!(asks.answer(&id, &PermissionAnswer::Failed), Some(Verdict::Stop));
         let (mut asks, id) = asked(vec![option("yes", Decision::Allow, false)]);
-        assert_eq!(asks.answer(&id, &PermissionAnswer::Selected("yes".into())), Some(Verdict::Option("yes".into())));
+        assert_eq!(
+            asks.answer(&id, &PermissionAnswer::Selected("yes".into())),
+            Some(Verdict::Option("yes".into()))
+        );
     }
 
     #[test]
     fn a_denial_that_lasts_is_the_second_choice() {
-        let (mut asks, id) = asked(vec![option("never", Decision::Deny, true), option("no", Decision::Deny, false)]);
+        let (mut asks, id) =
+            asked(vec![option("never", Decision::Deny, true), option("no", Decision::Deny, false)]);
         assert_eq!(asks.deny(&id), Some(Verdict::Option("no".into())));
     }
 

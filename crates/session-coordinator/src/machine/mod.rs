@@ -18,7 +18,9 @@ pub(crate) mod workspace;
 use std::sync::Arc;
 
 use diag_model::{AskId, Failure, InputId};
-use zcode_runtime::model::{CallError, HostEvent, InputAnswer, OpenedSession, PromptInput, SessionFacts, Snapshot};
+use zcode_runtime::model::{
+    CallError, HostEvent, InputAnswer, OpenedSession, PromptInput, SessionFacts, Snapshot,
+};
 
 use crate::client::{PermissionAnswer, PermissionPrompt, Reply, StopReason, Update};
 use crate::coordinator::{NewSessionAnswer, Prompt};

@@ -11,9 +11,12 @@ const FALLBACK: &str = "build";
 /// Chooses the mode of a new session: the workspace's own if it may be chosen implicitly, else `build`.
 pub(crate) fn choose(profile: &HostProfile, workspace: &WorkspaceState) -> Result<Arc<str>, Failure> {
     let own = workspace.mode.as_deref().and_then(|id| profile.mode(id)).filter(|mode| mode.implicit);
-    own.or_else(|| profile.mode(FALLBACK).filter(|mode| mode.implicit)).map(|mode| Arc::clone(&mode.id)).ok_or_else(
-        || Failure::new(ErrorCode::UnsafeMode).cause("the contract names no mode that may be chosen without asking"),
-    )
+    own.or_else(|| profile.mode(FALLBACK).filter(|mode| mode.implicit))
+        .map(|mode| Arc::clone(&mode.id))
+        .ok_or_else(|| {
+            Failure::new(ErrorCode::UnsafeMode)
+                .cause("the contract names no mode that may be chosen without asking")
+        })
 }
 
 /// What to make of the mode the host says is in force.
@@ -29,7 +32,8 @@ pub(crate) enum Verdict {
 
 /// Compares the mode in force with the one asked for.
 pub(crate) fn judge(profile: &HostProfile, asked: &str, said: Option<&str>) -> Verdict {
-    let (Some(asked), Some(Mode { id, strength, .. })) = (profile.mode(asked), said.and_then(|id| profile.mode(id)))
+    let (Some(asked), Some(Mode { id, strength, .. })) =
+        (profile.mode(asked), said.and_then(|id| profile.mode(id)))
     else {
         return Verdict::Unknown;
     };
@@ -51,7 +55,8 @@ mod tests {
     use crate::machine::session::fixture::profile;
 
     fn chosen(mode: Option<&str>) -> Arc<str> {
-        choose(&profile(), &WorkspaceState { mode: mode.map(Arc::from), ..WorkspaceState::default() }).unwrap()
+        choose(&profile(), &WorkspaceState { mode: mode.map(Arc::from), ..WorkspaceState::default() })
+            .unwrap()
     }
 
     #[test]

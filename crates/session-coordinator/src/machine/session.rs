@@ -161,7 +161,9 @@ impl Session {
     pub(crate) fn step(&mut self, input: Input, now: Instant) -> Vec<Effect> {
         self.now = now;
         match input {
-            Input::Prompt { input, prompt, reply, slot, withdrawn } => self.prompt(input, prompt, reply, slot, withdrawn),
+            Input::Prompt { input, prompt, reply, slot, withdrawn } => {
+                self.prompt(input, prompt, reply, slot, withdrawn);
+            }
             Input::Cancel => self.cancel(),
             Input::Close { reply } => self.close(reply),
             Input::PermissionAnswer { ask, answer } => self.permission_answered(&ask, &answer),
@@ -190,7 +192,10 @@ impl Session {
             State::Closing(closing) => Some(closing.until),
             State::Opening(_) | State::Idle | State::Closed(_) => None,
         };
-        [state, self.held.as_ref().map(|held| held.until), self.fence, self.asks.deadline()].into_iter().flatten().min()
+        [state, self.held.as_ref().map(|held| held.until), self.fence, self.asks.deadline()]
+            .into_iter()
+            .flatten()
+            .min()
     }
 
     /// The host's id, once it is known.

@@ -54,13 +54,7 @@ pub(crate) struct Tools {
 
 impl Tools {
     pub(crate) fn new(presenter: Presenter) -> Self {
-        Self {
-            open: HashMap::new(),
-            order: Vec::new(),
-            ended: Ring::new(ENDED_LIMIT),
-            presenter,
-            dropped: 0,
-        }
+        Self { open: HashMap::new(), order: Vec::new(), ended: Ring::new(ENDED_LIMIT), presenter, dropped: 0 }
     }
 
     /// Whether the call goes on beyond its turn: itself in the background, or made by one that is.
@@ -114,7 +108,11 @@ impl Tools {
                 true
             }
         };
-        if announce || self.open.get(&call).is_some_and(|tool| tool.shown) { self.show(&call) } else { Vec::new() }
+        if announce || self.open.get(&call).is_some_and(|tool| tool.shown) {
+            self.show(&call)
+        } else {
+            Vec::new()
+        }
     }
 
     /// A call moves.
@@ -181,7 +179,12 @@ impl Tools {
     }
 
     /// A permission is asked for a call: it is shown if it was not, and described whole.
-    pub(crate) fn asked(&mut self, call: &ToolCallId, name: &Arc<str>, input: &Value) -> (Vec<Update>, ToolPatch) {
+    pub(crate) fn asked(
+        &mut self,
+        call: &ToolCallId,
+        name: &Arc<str>,
+        input: &Value,
+    ) -> (Vec<Update>, ToolPatch) {
         let mut description = self.describe(call, name, input);
         let Some(tool) = self.entry(call) else { return (Vec::new(), description) };
         tool.name = tool.name.take().or_else(|| Some(Arc::clone(name)));
@@ -340,7 +343,9 @@ mod tests {
     fn a_final_call_is_never_reopened() {
         let mut tools = tools();
         at(&mut tools, done(None));
-        for late in [ToolStage::Started, progress("late"), done(None), ToolStage::Failed { error: "late".into() }] {
+        for late in
+            [ToolStage::Started, progress("late"), done(None), ToolStage::Failed { error: "late".into() }]
+        {
             assert!(at(&mut tools, late).is_empty());
         }
         assert!(part(&mut tools, None, ToolInputPart::Complete(json!({}))).is_empty());
@@ -363,7 +368,9 @@ mod tests {
         tools.stage(child);
         assert!(tools.in_background(&"child".into()), "a call made by a backgrounded one lives with it");
         let updates = at(&mut tools, done(None));
-        assert!(matches!(&updates[..], [Update::ToolUpdate(patch)] if patch.status == Some(ToolStatus::Completed)));
+        assert!(
+            matches!(&updates[..], [Update::ToolUpdate(patch)] if patch.status == Some(ToolStatus::Completed))
+        );
         assert!(at(&mut tools, progress("late")).is_empty());
     }
 
@@ -372,8 +379,11 @@ mod tests {
         let mut tools = tools();
         part(&mut tools, Some("Bash"), ToolInputPart::Complete(json!({"command": "x"})));
         let updates = at(&mut tools, done(None));
-        assert!(matches!(&updates[..], [Update::ToolUpdate(patch)]
-            if patch.content == Some(vec![ToolContent::Fenced("out".into())])), "fenced, since it is Bash");
+        assert!(
+            matches!(&updates[..], [Update::ToolUpdate(patch)]
+            if patch.content == Some(vec![ToolContent::Fenced("out".into())])),
+            "fenced, since it is Bash"
+        );
     }
 
     #[test]
@@ -382,8 +392,10 @@ mod tests {
         at(&mut tools, ToolStage::Started);
         assert_eq!(tools.unfinished(), 1);
         let updates = tools.finish("cancelled");
-        assert!(matches!(&updates[..], [Update::ToolUpdate(patch)] if patch.status == Some(ToolStatus::Failed)
-            && patch.content == Some(vec![ToolContent::Text("cancelled".into())])));
+        assert!(
+            matches!(&updates[..], [Update::ToolUpdate(patch)] if patch.status == Some(ToolStatus::Failed)
+            && patch.content == Some(vec![ToolContent::Text("cancelled".into())]))
+        );
         assert_eq!(tools.unfinished(), 0);
     }
 

@@ -91,6 +91,10 @@ impl Probe {
     }
 }
 
+/// A native turn of somebody else, by id if the host names one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Foreign(pub(crate) Option<Arc<str>>);
+
 /// One native turn: of a prompt while `reply` is there, otherwise host-started or already answered.
 #[derive(Debug)]
 pub(crate) struct Turn {
@@ -114,8 +118,8 @@ pub(crate) struct Turn {
     pub(crate) ended: Option<(Outcome, Instant)>,
     /// Asking whether it still runs.
     pub(crate) probe: Probe,
-    /// Another native turn that runs in between, by id if it has one.
-    pub(crate) foreign: Option<Option<Arc<str>>>,
+    /// Another native turn that runs in between.
+    pub(crate) foreign: Option<Foreign>,
 }
 
 impl Turn {
@@ -148,7 +152,7 @@ impl Turn {
 
     /// The host has begun it.
     pub(crate) fn begin(&mut self, id: Option<Arc<str>>) {
-        if self.foreign.as_ref() == Some(&id) {
+        if self.foreign.as_ref().is_some_and(|foreign| foreign.0 == id) {
             self.foreign = None;
         }
         self.id = id.or_else(|| self.id.take());

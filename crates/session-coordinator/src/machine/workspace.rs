@@ -78,9 +78,10 @@ impl<W> Workspace<W> {
                 let effects = waiters.into_iter().map(tell).collect();
                 (Ready { state, users }, effects)
             }
-            (Starting(waiters), Input::Opened(Err(error))) => {
-                (Absent, waiters.into_iter().map(|waiter| Effect::Deliver(waiter, Err(error.clone()))).collect())
-            }
+            (Starting(waiters), Input::Opened(Err(error))) => (
+                Absent,
+                waiters.into_iter().map(|waiter| Effect::Deliver(waiter, Err(error.clone()))).collect(),
+            ),
             (Ready { users: 0 | 1, .. }, Input::Released) => (Stopping(Vec::new()), vec![Effect::Dispose]),
             (Ready { state, users }, Input::Released) => (Ready { state, users: users - 1 }, Vec::new()),
             (Stopping(waiters), Input::Disposed) if waiters.is_empty() => (Absent, Vec::new()),
@@ -127,23 +128,36 @@ mod tests {
 
     #[test]
     fn a_failed_one_starts_anew_with_the_next_operation() {
-        let (workspace, log) = run(vec![Input::Acquire(1), Input::Acquire(2), failed(), Input::Acquire(3), opened()]);
+        let (workspace, log) =
+            run(vec![Input::Acquire(1), Input::Acquire(2), failed(), Input::Acquire(3), opened()]);
         assert_eq!(log, ["open", "1:false", "2:false", "open", "3:true"]);
         assert!(matches!(workspace, Workspace::Ready { users: 1, .. }));
     }
 
     #[test]
     fn it_is_disposed_once_when_its_last_session_is_gone() {
-        let (workspace, log) =
-            run(vec![Input::Acquire(1), Input::Acquire(2), opened(), Input::Released, Input::Released, Input::Disposed]);
+        let (workspace, log) = run(vec![
+            Input::Acquire(1),
+            Input::Acquire(2),
+            opened(),
+            Input::Released,
+            Input::Released,
+            Input::Disposed,
+        ]);
         assert_eq!(log, ["open", "1:true", "2:true", "dispose"]);
         assert!(workspace.is_absent());
     }
 
     #[test]
     fn who_comes_while_it_is_disposed_gets_a_fresh_one() {
-        let (_, log) =
-            run(vec![Input::Acquire(1), opened(), Input::Released, Input::Acquire(2), Input::Disposed, opened()]);
+        let (_, log) = run(vec![
+            Input::Acquire(1),
+            opened(),
+            Input::Released,
+            Input::Acquire(2),
+            Input::Disposed,
+            opened(),
+        ]);
         assert_eq!(log, ["open", "1:true", "dispose", "open", "2:true"]);
     }
 }

@@ -33,7 +33,11 @@ pub(super) fn bounded_input(input: &Value) -> Value {
         return input.clone();
     }
     let cut = cut(input);
-    if weight(&cut) <= INPUT_LIMIT { cut } else { Value::String(format!("[{} bytes, not shown]", weight(input))) }
+    if weight(&cut) <= INPUT_LIMIT {
+        cut
+    } else {
+        Value::String(format!("[{} bytes, not shown]", weight(input)))
+    }
 }
 
 fn cut(value: &Value) -> Value {
@@ -53,7 +57,9 @@ fn weight(value: &Value) -> usize {
     match value {
         Value::String(text) => text.len() + 2,
         Value::Array(items) => items.iter().map(weight).sum::<usize>() + 2,
-        Value::Object(members) => members.iter().map(|(key, value)| key.len() + 4 + weight(value)).sum::<usize>() + 2,
+        Value::Object(members) => {
+            members.iter().map(|(key, value)| key.len() + 4 + weight(value)).sum::<usize>() + 2
+        }
         _ => 8,
     }
 }

@@ -154,7 +154,9 @@ fn text<'a>(input: Option<&'a Value>, key: &str) -> Option<&'a str> {
 
 /// Server and tool of an MCP tool's name.
 fn mcp(tool: &str) -> Option<(&str, &str)> {
-    tool.strip_prefix("mcp__")?.split_once("__").filter(|(server, tool)| !server.is_empty() && !tool.is_empty())
+    tool.strip_prefix("mcp__")?
+        .split_once("__")
+        .filter(|(server, tool)| !server.is_empty() && !tool.is_empty())
 }
 
 fn kind(tool: &str) -> ToolKind {
@@ -181,8 +183,8 @@ mod tests {
 
     use super::*;
 
-    fn present(tool: &str, input: Value) -> ToolPatch {
-        Presenter::new("/w/project").call("c1".into(), Some(&Arc::from(tool)), Some(&input))
+    fn present(tool: &str, input: &Value) -> ToolPatch {
+        Presenter::new("/w/project").call("c1".into(), Some(&Arc::from(tool)), Some(input))
     }
 
     #[test]
@@ -192,10 +194,20 @@ mod tests {
             ("Read", json!({"file_path": "/etc/hosts"}), "/etc/hosts", ToolKind::Read),
             ("Write", json!({"file_path": "b c.txt", "content": "x"}), "b c.txt", ToolKind::Edit),
             ("Edit", json!({"file_path": "./x/../y.rs"}), "y.rs", ToolKind::Edit),
-            ("Bash", json!({"command": "cargo test\n# all", "description": "Test"}), "cargo test\n# all", ToolKind::Execute),
+            (
+                "Bash",
+                json!({"command": "cargo test\n# all", "description": "Test"}),
+                "cargo test\n# all",
+                ToolKind::Execute,
+            ),
             ("Glob", json!({"pattern": "**/*.rs"}), "**/*.rs", ToolKind::Search),
             ("Grep", json!({"pattern": "fn main", "path": "src"}), "fn main", ToolKind::Search),
-            ("WebFetch", json!({"url": "https://a.example/", "prompt": "p"}), "https://a.example/", ToolKind::Fetch),
+            (
+                "WebFetch",
+                json!({"url": "https://a.example/", "prompt": "p"}),
+                "https://a.example/",
+                ToolKind::Fetch,
+            ),
             ("WebSearch", json!({"query": "rust"}), "rust", ToolKind::Fetch),
             ("Agent", json!({"description": "Look around", "prompt": "p"}), "Look around", ToolKind::Think),
             ("Task", json!({"description": "Look around"}), "Look around", ToolKind::Think),
@@ -210,30 +222,37 @@ mod tests {
             ("Bash", json!({"command": 7}), "Bash", ToolKind::Execute),
         ];
         for (tool, input, title, kind) in table {
-            let patch = present(tool, input);
+            let patch = present(tool, &input);
             assert_eq!((patch.title.as_deref(), patch.kind), (Some(title), Some(kind)), "{tool}");
         }
     }
 
     #[test]
     fn locations_are_absolute_and_a_read_starts_at_its_offset() {
-        let locations = present("Read", json!({"file_path": "src/a.rs", "offset": 12})).locations;
+        let locations = present("Read", &json!({"file_path": "src/a.rs", "offset": 12})).locations;
         assert_eq!(locations, Some(vec![Location { path: "/w/project/src/a.rs".into(), line: Some(12) }]));
-        let locations = present("Edit", json!({"file_path": "../b.rs"})).locations;
+        let locations = present("Edit", &json!({"file_path": "../b.rs"})).locations;
         assert_eq!(locations, Some(vec![Location { path: "/w/b.rs".into(), line: None }]));
-        assert_eq!(present("Bash", json!({"command": "ls"})).locations, None);
+        assert_eq!(present("Bash", &json!({"command": "ls"})).locations, None);
     }
 
     #[test]
     fn edit_and_write_show_one_provisional_diff() {
         let diff = |old: Option<&str>, new: &str| {
-            Some(vec![ToolContent::Diff { path: "/w/project/a".into(), old: old.map(Into::into), new: new.into() }])
+            Some(vec![ToolContent::Diff {
+                path: "/w/project/a".into(),
+                old: old.map(Into::into),
+                new: new.into(),
+            }])
         };
-        let edit = |old, new| present("Edit", json!({"file_path": "a", "old_string": old, "new_string": new})).content;
+        let edit = |old, new| {
+            present("Edit", &json!({"file_path": "a", "old_string": old, "new_string": new})).content
+        };
         assert_eq!(edit("1", "2"), diff(Some("1"), "2"));
         assert_eq!(edit("", "2"), diff(None, "2"), "an empty old string creates the file");
-        assert_eq!(present("Write", json!({"file_path": "a", "content": "x"})).content, diff(None, "x"));
-        let huge = present("Write", json!({"file_path": "a", "content": "x".repeat(INPUT_LIMIT + 1)})).content;
+        assert_eq!(present("Write", &json!({"file_path": "a", "content": "x"})).content, diff(None, "x"));
+        let huge =
+            present("Write", &json!({"file_path": "a", "content": "x".repeat(INPUT_LIMIT + 1)})).content;
         assert!(matches!(huge.as_deref(), Some([ToolContent::Text(note)]) if note.contains("2097153 bytes")));
     }
 

@@ -1,5 +1,7 @@
 //! Results, failures and progress of tool calls.
 
+use std::fmt::Write as _;
+
 use diag_model::ToolCallId;
 use serde_json::{Map, Value};
 use zcode_runtime::model::{DiffHunk, ToolDisplay, ToolResult};
@@ -19,11 +21,13 @@ impl Presenter {
         }
         patch.status = Some(ToolStatus::Completed);
         match &result.display {
-            Some(ToolDisplay::FileDiff { path, hunks, truncated: false }) if !hunks.is_empty() && small(hunks) => {
-                let path = self.absolute(path);
+            Some(ToolDisplay::FileDiff { path, hunks, truncated: false })
+                if !hunks.is_empty() && small(hunks) =>
+            {
+                let absolute = self.absolute(path);
                 let line = hunks.first().map(|hunk| hunk.new_start.max(1));
-                patch.locations = Some(vec![Location { path: path.clone(), line }]);
-                patch.content = Some(hunks.iter().map(|hunk| diff(path.clone(), hunk)).collect());
+                patch.locations = Some(vec![Location { path: absolute.clone(), line }]);
+                patch.content = Some(hunks.iter().map(|hunk| diff(absolute.clone(), hunk)).collect());
             }
             Some(ToolDisplay::Backgrounded) => {
                 patch.status = Some(ToolStatus::InProgress);
@@ -61,7 +65,7 @@ fn text(tool: &str, result: &ToolResult) -> ToolContent {
         if !shown.is_empty() && !shown.ends_with('\n') {
             shown.push('\n');
         }
-        shown.push_str(&format!("[exit code {code}]"));
+        let _ = write!(shown, "[exit code {code}]");
     }
     if raw(tool) { ToolContent::Fenced(shown) } else { ToolContent::Text(shown) }
 }
@@ -89,7 +93,8 @@ fn small(hunks: &[DiffHunk]) -> bool {
 
 fn diff(path: std::path::PathBuf, hunk: &DiffHunk) -> ToolContent {
     let side = |own: char| {
-        let lines = hunk.lines.iter().filter_map(|line| line.strip_prefix(' ').or_else(|| line.strip_prefix(own)));
+        let lines =
+            hunk.lines.iter().filter_map(|line| line.strip_prefix(' ').or_else(|| line.strip_prefix(own)));
         lines.collect::<Vec<_>>().join("\n")
     };
     let old = side('-');
@@ -120,31 +125,44 @@ mod tests {
         DiffHunk { old_start, new_start, lines: lines.iter().map(|line| (*line).to_owned()).collect() }
     }
 
-    fn file_diff(truncated: bool) -> Option<ToolDisplay> {
-        let hunks = vec![hunk(3, 3, &[" a", "-b", "+c"]), hunk(9, 9, &[" x", "+y", "\\ No newline at end of file"])];
-        Some(ToolDisplay::FileDiff { path: "f.rs".to_owned(), hunks, truncated })
+    fn file_diff(truncated: bool) -> ToolDisplay {
+        let hunks =
+            vec![hunk(3, 3, &[" a", "-b", "+c"]), hunk(9, 9, &[" x", "+y", "\\ No newline at end of file"])];
+        ToolDisplay::FileDiff { path: "f.rs".to_owned(), hunks, truncated }
     }
 
     #[test]
     fn the_final_diff_comes_from_the_hunks() {
-        let patch = presenter().result("c".into(), "Edit", &result(true, "done", file_diff(false)));
-        let diff = |old: &str, new: &str| ToolContent::Diff { path: "/w/f.rs".into(), old: Some(old.into()), new: new.into() };
+        let patch = presenter().result("c".into(), "Edit", &result(true, "done", Some(file_diff(false))));
+        let diff = |old: &str, new: &str| ToolContent::Diff {
+            path: "/w/f.rs".into(),
+            old: Some(old.into()),
+            new: new.into(),
+        };
         assert_eq!(patch.content, Some(vec![diff("a\nb", "a\nc"), diff("x", "x\ny")]));
         assert_eq!(patch.locations, Some(vec![Location { path: "/w/f.rs".into(), line: Some(3) }]));
     }
 
     #[test]
     fn a_created_file_has_no_old_text() {
-        let display = ToolDisplay::FileDiff { path: "n".into(), hunks: vec![hunk(0, 1, &["+a", "+b"])], truncated: false };
+        let display = ToolDisplay::FileDiff {
+            path: "n".into(),
+            hunks: vec![hunk(0, 1, &["+a", "+b"])],
+            truncated: false,
+        };
         let patch = presenter().result("c".into(), "Write", &result(true, "", Some(display)));
-        assert_eq!(patch.content, Some(vec![ToolContent::Diff { path: "/w/n".into(), old: None, new: "a\nb".into() }]));
+        assert_eq!(
+            patch.content,
+            Some(vec![ToolContent::Diff { path: "/w/n".into(), old: None, new: "a\nb".into() }])
+        );
     }
 
     #[test]
     fn a_truncated_patch_and_a_failure_fall_back_to_text() {
-        let cut = presenter().result("c".into(), "Edit", &result(true, "edited f.rs", file_diff(true)));
+        let cut = presenter().result("c".into(), "Edit", &result(true, "edited f.rs", Some(file_diff(true))));
         assert_eq!(cut.content, Some(vec![ToolContent::Text("edited f.rs".into())]));
-        let failed = presenter().result("c".into(), "Edit", &result(false, "no match", file_diff(false)));
+        let failed =
+            presenter().result("c".into(), "Edit", &result(false, "no match", Some(file_diff(false))));
         assert_eq!(failed.content, Some(vec![ToolContent::Text("no match".into())]));
         assert_eq!(failed.status, Some(ToolStatus::Failed));
     }
@@ -163,7 +181,8 @@ mod tests {
 
     #[test]
     fn a_backgrounded_result_is_not_the_end() {
-        let patch = presenter().result("c".into(), "Bash", &result(true, "started", Some(ToolDisplay::Backgrounded)));
+        let patch =
+            presenter().result("c".into(), "Bash", &result(true, "started", Some(ToolDisplay::Backgrounded)));
         assert_eq!(patch.status, Some(ToolStatus::InProgress));
     }
 }

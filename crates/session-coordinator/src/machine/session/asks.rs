@@ -47,7 +47,9 @@ impl Session {
             State::Running(turn) => {
                 turn.cancelled.is_some() || turn.stop != Stop::No || turn.ended.is_some() && !subagent
             }
-            State::Background(turn) | State::Settling(turn) => turn.cancelled.is_some() || turn.stop != Stop::No,
+            State::Background(turn) | State::Settling(turn) => {
+                turn.cancelled.is_some() || turn.stop != Stop::No
+            }
             State::Idle => false,
             State::Opening(_) | State::Closing(_) | State::Closed(_) => true,
         }
@@ -127,15 +129,17 @@ impl Session {
 fn refusal_text(ask: &InputAsk) -> String {
     let cut = |text: &str| text.chars().take(QUOTE_LIMIT).collect::<String>();
     if ask.interaction.as_deref() == Some("plan_approval") || ask.plan.is_some() {
-        let mut text = "\n\nZCode asked for approval of its plan; this adapter cannot ask you for that yet, so it was \
+        let mut text =
+            "\n\nZCode asked for approval of its plan; this adapter cannot ask you for that yet, so it was \
                         declined and ZCode keeps planning.\n\n"
-            .to_owned();
+                .to_owned();
         if let Some(plan) = &ask.plan {
             let _ = write!(text, "{}\n\n", cut(plan));
         }
         return text;
     }
-    let questions: Vec<_> = ask.questions.iter().map(|question| format!("\"{}\"", question.question)).collect();
+    let questions: Vec<_> =
+        ask.questions.iter().map(|question| format!("\"{}\"", question.question)).collect();
     let asked = if questions.is_empty() { "for an input".to_owned() } else { cut(&questions.join(" and ")) };
     format!("\n\nZCode asked {asked}; this adapter cannot put questions to you yet, so it was declined.\n\n")
 }

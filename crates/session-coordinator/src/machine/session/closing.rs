@@ -14,7 +14,9 @@ const CLOSE_REPLIES: usize = 16;
 impl Session {
     pub(super) fn close(&mut self, reply: Reply<()>) {
         let result = match &mut self.state {
-            State::Closing(closing) if closing.replies.len() < CLOSE_REPLIES => return closing.replies.push(reply),
+            State::Closing(closing) if closing.replies.len() < CLOSE_REPLIES => {
+                return closing.replies.push(reply);
+            }
             State::Closing(_) => Err(Failure::new(ErrorCode::QueueFull)),
             State::Closed(_) => Ok(()),
             State::Opening(_) => Err(Failure::new(ErrorCode::SessionNotFound)),
@@ -24,7 +26,8 @@ impl Session {
                 self.withdraw_prompts();
                 self.out.push(Effect::Call(Call::Close));
                 let until = self.now + CLOSE_WITHIN;
-                self.state = State::Closing(Closing { replies: vec![reply], cause: CloseCause::Client, until });
+                self.state =
+                    State::Closing(Closing { replies: vec![reply], cause: CloseCause::Client, until });
                 return;
             }
         };
@@ -54,7 +57,8 @@ impl Session {
     }
 
     pub(super) fn close_overdue(&mut self) {
-        let failure = Failure::new(ErrorCode::SessionRefused).cause("ZCode did not confirm the close in time");
+        let failure =
+            Failure::new(ErrorCode::SessionRefused).cause("ZCode did not confirm the close in time");
         self.finish_closing(&Err(named(failure, self.id.as_ref())));
     }
 
@@ -81,7 +85,8 @@ impl Session {
         // If the host is still there, it must not go on unseen.
         self.out.push(Effect::Call(Call::Close));
         let until = self.now + CLOSE_WITHIN;
-        self.state = State::Closing(Closing { replies: Vec::new(), cause: CloseCause::Failed(failure), until });
+        self.state =
+            State::Closing(Closing { replies: Vec::new(), cause: CloseCause::Failed(failure), until });
     }
 
     /// The host has closed the session by itself.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use diag_model::{Detail, ErrorCode, Failure, InputId, SessionId};
 use zcode_runtime::model::{EventBody, HostEvent, SessionEvent, SessionFacts, TurnResult, Violation};
 
-use super::super::turn::{Outcome, PROBE_AFTER, Stop, Turn};
+use super::super::turn::{Foreign, Outcome, PROBE_AFTER, Stop, Turn};
 use super::super::{Call, Effect};
 use super::{Session, State};
 use crate::client::Update;
@@ -41,7 +41,7 @@ impl Session {
         }
         match body {
             EventBody::TurnStarted { input, background: _ } => self.turn_started(turn, input.as_ref()),
-            EventBody::Steered { inputs, target } => self.steered(&inputs, target),
+            EventBody::Steered { inputs, target } => self.steered(&inputs, &target),
             EventBody::TurnEnded { result, input } => {
                 self.turn_over(turn.as_ref(), input.as_ref(), Outcome::Ended(result));
             }
@@ -106,7 +106,7 @@ impl Session {
                 }
             }
             State::Running(turn) => {
-                turn.foreign = Some(id.clone());
+                turn.foreign = Some(Foreign(id.clone()));
                 if turn.started {
                     turn.probe.plan(self.now + PROBE_AFTER);
                 }
@@ -127,24 +127,26 @@ impl Session {
                     self.stop();
                 }
             }
-            State::Idle | State::Settling(_) | State::Background(_) => self.host_turn(id, input, late),
+            State::Idle | State::Settling(_) | State::Background(_) => {
+                self.host_turn(id.as_ref(), input, late);
+            }
             State::Opening(_) | State::Closing(_) | State::Closed(_) => self.drop_content(),
         }
     }
 
     /// A turn that no waiting prompt has asked for. The host runs one at a time, so an earlier one is over.
-    fn host_turn(&mut self, id: Option<Arc<str>>, input: Option<&InputId>, late: Option<bool>) {
+    fn host_turn(&mut self, id: Option<&Arc<str>>, input: Option<&InputId>, late: Option<bool>) {
         if let State::Settling(earlier) | State::Background(earlier) = &self.state {
-            let earlier = earlier.id.clone().filter(|earlier| Some(earlier) != id.as_ref());
+            let earlier = earlier.id.clone().filter(|earlier| Some(earlier) != id);
             self.mute(earlier.as_ref());
         }
-        let mut turn = Turn::of_host(id.clone());
+        let mut turn = Turn::of_host(id.cloned());
         if self.held.is_some() || late.is_some() {
             turn.probe.plan(self.now + PROBE_AFTER);
         }
         if let Some(owed) = late {
             turn.input = input.cloned();
-            self.mute(id.as_ref());
+            self.mute(id);
             self.state = State::Settling(turn);
             if owed {
                 self.stop();
@@ -161,23 +163,25 @@ impl Session {
     }
 
     /// Inputs were taken into a running turn, which belongs to their prompts from here on.
-    fn steered(&mut self, inputs: &[InputId], target: Arc<str>) {
+    fn steered(&mut self, inputs: &[InputId], target: &Arc<str>) {
         if let State::Running(turn) | State::Settling(turn) = &mut self.state
             && turn.input.as_ref().is_some_and(|input| inputs.contains(input))
         {
-            turn.begin(Some(Arc::clone(&target)));
+            turn.begin(Some(Arc::clone(target)));
             if turn.stop == Stop::Wanted {
                 self.stop();
             }
             if matches!(self.state, State::Settling(_)) {
-                self.mute(Some(&target));
+                self.mute(Some(target));
             }
             return;
         }
-        let Some((input, owed)) = self.answered.iter_mut().find(|(known, _)| inputs.contains(known)) else { return };
+        let Some((input, owed)) = self.answered.iter_mut().find(|(known, _)| inputs.contains(known)) else {
+            return;
+        };
         let (input, owed) = (input.clone(), std::mem::take(owed));
-        self.mute(Some(&target));
-        if matches!(&self.state, State::Background(turn) if turn.id.as_ref() == Some(&target))
+        self.mute(Some(target));
+        if matches!(&self.state, State::Background(turn) if turn.id.as_ref() == Some(target))
             && let State::Background(mut turn) = std::mem::replace(&mut self.state, State::Idle)
         {
             turn.input = Some(input);

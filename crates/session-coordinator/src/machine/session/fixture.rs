@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use diag_model::{ErrorCode, Failure, InputId};
 use serde_json::json;
 use zcode_runtime::model::{
-    CallError, Decision, EventBody, HostEvent, HostProfile, Mode, OpenedSession, PermissionAsk, PermissionOption,
-    Refusal, SessionEvent, SessionFacts, Snapshot, ToolEvent, ToolStage, TurnResult,
+    CallError, Decision, EventBody, HostEvent, HostProfile, Mode, OpenedSession, PermissionAsk,
+    PermissionOption, Refusal, SessionEvent, SessionFacts, Snapshot, ToolEvent, ToolStage, TurnResult,
 };
 
 use super::{Session, Setup};
@@ -80,8 +80,13 @@ impl Rig {
             });
         });
         let now = Instant::now();
-        let setup =
-            Setup { workspace: "/w".into(), profile: profile(), mode: "build".into(), permission_timeout, reply };
+        let setup = Setup {
+            workspace: "/w".into(),
+            profile: profile(),
+            mode: "build".into(),
+            permission_timeout,
+            reply,
+        };
         let (session, effects) = Session::open(setup, now);
         let mut rig = Self { session, now, seq: 0, prompts: 0, said, last: 0 };
         assert_eq!(rig.words(effects), ["create build"]);
@@ -185,7 +190,10 @@ impl Rig {
 
     pub(crate) fn tool(&mut self, turn: &str, call: &str, stage: ToolStage) -> Vec<String> {
         let tool = Some(Arc::from("Bash"));
-        self.event(Some(turn), EventBody::Tool(ToolEvent { call: call.into(), tool, parent: None, agent: None, stage }))
+        self.event(
+            Some(turn),
+            EventBody::Tool(ToolEvent { call: call.into(), tool, parent: None, agent: None, stage }),
+        )
     }
 
     pub(crate) fn ask(&mut self, id: &str) -> Vec<String> {
@@ -269,7 +277,9 @@ fn update_in_words(update: &Update) -> String {
         Update::AgentThought { text, .. } => format!("thought {text}"),
         Update::ToolCall(view) => format!("call {}", view.patch().call),
         Update::ToolUpdate(patch) => match (&patch.status, patch.content.as_deref()) {
-            (Some(ToolStatus::Failed), Some([ToolContent::Text(why)])) => format!("tool {} failed: {why}", patch.call),
+            (Some(ToolStatus::Failed), Some([ToolContent::Text(why)])) => {
+                format!("tool {} failed: {why}", patch.call)
+            }
             (status, _) => format!("tool {} {status:?}", patch.call),
         },
         Update::Title(title) => format!("title {title}"),

@@ -75,7 +75,8 @@ impl Session {
                 }
             }
         }
-        let (Some(session), Some(mode), Some(reply)) = (self.id.clone(), opening.mode.clone(), opening.reply.take())
+        let (Some(session), Some(mode), Some(reply)) =
+            (self.id.clone(), opening.mode.clone(), opening.reply.take())
         else {
             return;
         };

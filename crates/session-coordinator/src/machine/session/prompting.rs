@@ -27,7 +27,9 @@ impl Session {
         let refused = match &self.state {
             State::Closed(CloseCause::Failed(failure)) => Some(failure.clone()),
             State::Closed(CloseCause::Shutdown) => Some(Failure::new(ErrorCode::ShuttingDown)),
-            State::Opening(_) | State::Closing(_) | State::Closed(_) => Some(Failure::new(ErrorCode::SessionClosed)),
+            State::Opening(_) | State::Closing(_) | State::Closed(_) => {
+                Some(Failure::new(ErrorCode::SessionClosed))
+            }
             _ if self.has_prompt() => Some(Failure::new(ErrorCode::SessionBusy)),
             _ if !slot => Some(Failure::new(ErrorCode::TooManyTurns)),
             _ => None,
@@ -133,7 +135,8 @@ impl Session {
             Err(CallError::Gone(failure)) => self.lost(failure),
             Err(error) => {
                 self.note("stop.refused", error.failure());
-                if let State::Running(turn) | State::Background(turn) | State::Settling(turn) = &mut self.state
+                if let State::Running(turn) | State::Background(turn) | State::Settling(turn) =
+                    &mut self.state
                     && turn.stop == Stop::Sent(stop)
                 {
                     turn.stop = Stop::Failed;
@@ -187,7 +190,11 @@ impl Session {
                 self.conclude();
             }
             State::Running(turn) => {
-                if turn.foreign.as_ref().is_some_and(|foreign| foreign.is_none() || foreign.as_ref() == id) {
+                if turn
+                    .foreign
+                    .as_ref()
+                    .is_some_and(|foreign| foreign.0.is_none() || foreign.0.as_ref() == id)
+                {
                     turn.foreign = None;
                 }
                 // Should this have been ours after all, asking keeps the prompt from waiting for ever.
@@ -237,7 +244,9 @@ impl Session {
         if let Err(CallError::Gone(failure)) = result {
             return self.lost(failure);
         }
-        let (State::Running(turn) | State::Background(turn) | State::Settling(turn)) = &mut self.state else { return };
+        let (State::Running(turn) | State::Background(turn) | State::Settling(turn)) = &mut self.state else {
+            return;
+        };
         if turn.probe.asked != Some(probe) {
             return;
         }
@@ -266,11 +275,13 @@ impl Session {
     /// Answers what has waited long enough, or needs not wait.
     pub(super) fn turn_due(&mut self) {
         let State::Running(turn) = &self.state else { return };
-        let over = turn.ended.as_ref().is_some_and(|(_, until)| *until <= self.now || !self.asks.unconfirmed());
+        let over =
+            turn.ended.as_ref().is_some_and(|(_, until)| *until <= self.now || !self.asks.unconfirmed());
         if over {
             return self.conclude_now();
         }
-        if turn.ended.is_none() && turn.cancelled.is_some_and(|by| by <= self.now)
+        if turn.ended.is_none()
+            && turn.cancelled.is_some_and(|by| by <= self.now)
             && let State::Running(turn) = std::mem::replace(&mut self.state, State::Idle)
         {
             self.settle(turn);
@@ -288,7 +299,7 @@ impl Session {
     /// What runs once a turn is over: another one of the host, or nothing.
     fn after(&mut self, turn: Turn) {
         match turn.foreign {
-            Some(id) => self.state = State::Background(Turn::of_host(id)),
+            Some(foreign) => self.state = State::Background(Turn::of_host(foreign.0)),
             None => self.idle(),
         }
     }
@@ -329,7 +340,8 @@ impl Session {
     }
 
     pub(super) fn show_end_of_tools(&mut self, why: &str, failure: Option<&Failure>) {
-        let why = failure.map_or_else(|| why.to_owned(), |failure| format!("{why}: {}", failure.cause_text()));
+        let why =
+            failure.map_or_else(|| why.to_owned(), |failure| format!("{why}: {}", failure.cause_text()));
         let updates = self.tools.finish(&why);
         self.show(updates);
     }

@@ -5,8 +5,8 @@ use std::time::Duration;
 use diag_model::{ErrorCode, Failure};
 use serde_json::json;
 use zcode_runtime::model::{
-    Decision, EventBody, HeadersAsk, HostEvent, InputAsk, Question, Refusal, SessionEvent, SessionFacts, Snapshot,
-    ToolDisplay, ToolResult, ToolStage, TurnResult, Violation,
+    Decision, EventBody, HeadersAsk, HostEvent, InputAsk, Question, Refusal, SessionEvent, SessionFacts,
+    Snapshot, ToolDisplay, ToolResult, ToolStage, TurnResult, Violation,
 };
 
 use super::super::turn::Phase;
@@ -364,8 +364,11 @@ mod cancelling {
 
     #[test]
     fn one_cancel_is_one_stop_and_any_terminal_answers_cancelled() {
-        for result in [TurnResult::Cancelled, TurnResult::EndTurn, TurnResult::Error(Failure::new(ErrorCode::TurnFailed))]
-        {
+        for result in [
+            TurnResult::Cancelled,
+            TurnResult::EndTurn,
+            TurnResult::Error(Failure::new(ErrorCode::TurnFailed)),
+        ] {
             let mut rig = Rig::running();
             assert_eq!(rig.step(Input::Cancel), ["stop"]);
             assert_eq!(rig.session.phase(), Some(Phase::Cancelling));
@@ -493,9 +496,11 @@ mod permissions {
 
     #[test]
     fn everything_but_an_offered_option_denies() {
-        for answer in
-            [PermissionAnswer::Selected("nonsense".into()), PermissionAnswer::Cancelled, PermissionAnswer::Failed]
-        {
+        for answer in [
+            PermissionAnswer::Selected("nonsense".into()),
+            PermissionAnswer::Cancelled,
+            PermissionAnswer::Failed,
+        ] {
             let mut rig = Rig::running();
             rig.ask("a1");
             assert_eq!(rig.step(Input::PermissionAnswer { ask: "a1".into(), answer }), ["answer a1 deny"]);
@@ -511,7 +516,10 @@ mod permissions {
         };
         let mut rig = Rig::running();
         rig.step(allow_only("a1"));
-        assert_eq!(rig.step(Input::PermissionAnswer { ask: "a1".into(), answer: PermissionAnswer::Failed }), ["stop"]);
+        assert_eq!(
+            rig.step(Input::PermissionAnswer { ask: "a1".into(), answer: PermissionAnswer::Failed }),
+            ["stop"]
+        );
         let mut rig = Rig::running();
         rig.step(allow_only("a1"));
         assert_eq!(rig.select("a1", "allow_once"), ["answer a1 allow_once"]);
@@ -586,7 +594,10 @@ mod permissions {
         assert_eq!(said, ["withdraw a1", "answer a1 deny"]);
         assert_eq!(rig.session.phase(), Some(Phase::Completing));
         let said = rig.confirm("a1");
-        assert_eq!(said, ["tool call-a1 failed: not finished: the turn ended", "title prompt p1", "p1 EndTurn"]);
+        assert_eq!(
+            said,
+            ["tool call-a1 failed: not finished: the turn ended", "title prompt p1", "p1 EndTurn"]
+        );
     }
 
     #[test]
@@ -666,7 +677,10 @@ mod other_asks {
     #[test]
     fn headers_are_refused_at_once_and_the_prompt_names_the_plan() {
         let mut rig = Rig::running();
-        assert_eq!(rig.step(Input::Event(HostEvent::Headers(HeadersAsk { id: "h1".into() }))), ["refuse headers h1"]);
+        assert_eq!(
+            rig.step(Input::Event(HostEvent::Headers(HeadersAsk { id: "h1".into() }))),
+            ["refuse headers h1"]
+        );
         rig.confirm("h1");
         let said = rig.ended("t1", TurnResult::Error(Failure::new(ErrorCode::TurnFailed)));
         assert_eq!(said.last().unwrap(), "p1 ZA816");
@@ -794,7 +808,8 @@ mod ending {
         rig.ask("a1");
         let said = rig.close();
         let tool = "tool call-a1 failed: cancelled";
-        let expected = ["withdraw a1", "answer a1 deny", "stop", tool, "title prompt p1", "p1 Cancelled", "close"];
+        let expected =
+            ["withdraw a1", "answer a1 deny", "stop", tool, "title prompt p1", "p1 Cancelled", "close"];
         assert_eq!(said, expected);
         assert_eq!(rig.close(), NOTHING, "a second close waits for the first");
         assert_eq!(rig.prompt(), ["p2 ZA809"]);
