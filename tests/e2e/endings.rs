@@ -1,6 +1,6 @@
 //! Every way an agent is ended, in every phase: quickly, with pending answers delivered, with nothing left.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use testkit::wait::eventually;
@@ -106,6 +106,19 @@ fn while_a_permission_is_pending() {
     });
 }
 
+/// How many bytes a full pipe holds depends on how they were written; it is full when no more come though there are more.
+fn wait_until_the_pipe_is_full(agent: &Agent) {
+    let mut last = (0, Instant::now());
+    let full = eventually(Duration::from_secs(20), || {
+        let backlog = agent.stdout_backlog();
+        if backlog != last.0 {
+            last = (backlog, Instant::now());
+        }
+        (backlog >= 8 * 1024 && last.1.elapsed() >= Duration::from_millis(300)).then_some(())
+    });
+    assert!(full.is_some(), "the pipe did not fill: {} bytes", agent.stdout_backlog());
+}
+
 #[test]
 fn when_the_client_has_stopped_reading_stdout() {
     for how in ENDINGS {
@@ -113,8 +126,7 @@ fn when_the_client_has_stopped_reading_stdout() {
         let (mut agent, session) = session(&home, &["--simulated"]);
         agent.stop_reading();
         agent.prompt(&session, "sim:flood");
-        let full = eventually(Duration::from_secs(20), || (agent.stdout_backlog() >= 60_000).then_some(()));
-        assert!(full.is_some(), "the pipe did not fill: {}", agent.stdout_backlog());
+        wait_until_the_pipe_is_full(&agent);
         end(&mut agent, how);
         let finished = agent.finish(END);
         assert_eq!(finished.status.code(), Some(0), "{how}: {}", finished.stderr);
@@ -143,8 +155,7 @@ fn a_second_signal_ends_it_at_once() {
     let (mut agent, session) = session(&home, &["--simulated"]);
     agent.stop_reading();
     agent.prompt(&session, "sim:flood");
-    let full = eventually(Duration::from_secs(20), || (agent.stdout_backlog() >= 60_000).then_some(()));
-    assert!(full.is_some());
+    wait_until_the_pipe_is_full(&agent);
     agent.signal("TERM");
     // The first one is being worked on; the kernel may merge two that come too close.
     let pid = agent.pid();
