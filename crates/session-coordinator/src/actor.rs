@@ -15,10 +15,11 @@ use zcode_runtime::host::{Host, Subscription};
 use zcode_runtime::model::{CallError, HostEvent, NewSession};
 
 use crate::client::{PermissionAnswer, Reply, StopReason};
-use crate::coordinator::{NewSessionAnswer, Prompt, Shared};
+use crate::coordinator::{Prompt, Shared};
 use crate::hosts::Lease;
 use crate::machine::{Call, CloseCause, Effect, Input, Session, Setup};
 use crate::outbox::{IN_FLIGHT_LIMIT, Outbox, WAITING_LIMIT};
+use crate::setup::SessionSetup;
 
 /// Requests that wait for a session.
 pub(crate) const INBOX: usize = 256;
@@ -121,7 +122,7 @@ impl Actor {
         shared: Arc<Shared>,
         prepared: Prepared,
         withdrawn: CancellationToken,
-        reply: Reply<NewSessionAnswer>,
+        reply: Reply<SessionSetup>,
         slot: OwnedSemaphorePermit,
     ) {
         let Prepared { host, lease, workspace, mode } = prepared;
@@ -302,7 +303,7 @@ impl Actor {
     }
 
     /// Registers the session, then answers; its updates queue behind the answer.
-    fn introduce(&mut self, reply: Reply<NewSessionAnswer>, answer: NewSessionAnswer) {
+    fn introduce(&mut self, reply: Reply<SessionSetup>, answer: SessionSetup) {
         self.registered = self.shared.register(&answer.session, self.handle.clone());
         if !self.registered {
             let failure = Failure::new(ErrorCode::SessionRefused)

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use diag_model::{Failure, SessionId, ToolCallId};
 use futures::future::BoxFuture;
 use serde_json::Value;
+use zcode_runtime::model::{ContextUsage, Question, SlashCommand, Todo};
 
 /// The connection to the client. Implemented once by `acp-server`, and by recorders in tests.
 ///
@@ -22,6 +23,10 @@ pub trait ClientPort: Send + Sync + 'static {
         session: &SessionId,
         prompt: PermissionPrompt,
     ) -> BoxFuture<'static, PermissionAnswer>;
+
+    /// Queues a form and returns its answer. Only for clients with [`ClientProfile::forms`]. Dropping the future
+    /// withdraws it.
+    fn ask_form(&self, session: &SessionId, form: FormPrompt) -> BoxFuture<'static, FormAnswer>;
 
     /// Bytes handed over and not yet written to the client.
     fn in_flight(&self) -> usize;
@@ -99,6 +104,174 @@ pub enum Update {
     ToolUpdate(ToolPatch),
     /// Title.
     Title(Arc<str>),
+    /// Text of the user, on replay only: clients show what is typed live by themselves.
+    UserText {
+        /// Message id.
+        message: Option<Arc<str>>,
+        /// Text.
+        text: String,
+    },
+    /// A file, image or sound of the user, on replay only.
+    UserMedia {
+        /// Message id.
+        message: Option<Arc<str>>,
+        /// MIME type.
+        mime: String,
+        /// Base64.
+        data: Arc<str>,
+    },
+    /// Permission mode in force.
+    Mode(Arc<str>),
+    /// Configuration, whole.
+    Options(Vec<ConfigOption>),
+    /// Todo list, whole; empty means there is none any more.
+    Plan(Vec<Todo>),
+    /// A plan to be approved, for clients that know plans of text.
+    Proposal {
+        /// Plan id.
+        id: String,
+        /// Markdown.
+        text: String,
+    },
+    /// A plan is no longer proposed.
+    ProposalGone {
+        /// Plan id.
+        id: String,
+    },
+    /// Slash commands, whole.
+    Commands(Vec<SlashCommand>),
+    /// Context occupancy.
+    Usage(ContextUsage),
+    /// A remark that is not part of the conversation; sent only to clients that know notices.
+    Notice {
+        /// How serious.
+        severity: Severity,
+        /// One line.
+        title: String,
+        /// More, if any.
+        text: Option<String>,
+    },
+    /// The conversation is being compacted; sent only to clients that know compaction.
+    Compaction {
+        /// Compaction id.
+        id: Arc<str>,
+        /// Where it is.
+        status: CompactionStatus,
+    },
+}
+
+/// How serious a notice is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Severity {
+    /// Good to know.
+    Info,
+    /// Something is slower or less than wished.
+    Warning,
+    /// Something did not work.
+    Error,
+}
+
+/// Where a compaction is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum CompactionStatus {
+    /// Running.
+    InProgress,
+    /// Done.
+    Completed,
+    /// Failed.
+    Failed(String),
+}
+
+/// What the client said it can do, as far as a session behaves differently for it. All false until it said so.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ClientProfile {
+    /// Forms (`elicitation.form`).
+    pub forms: bool,
+    /// Plans of text (`plan`).
+    pub plans: bool,
+    /// Notices (`session.notices`).
+    pub notices: bool,
+    /// Compaction (`session.compaction`).
+    pub compaction: bool,
+    /// Terminal stream in `_meta` (`_meta.terminal_output`).
+    pub terminal_output: bool,
+}
+
+/// A configuration option with one choice in force.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ConfigOption {
+    /// Which.
+    pub id: ConfigId,
+    /// Value in force; always one of the choices.
+    pub current: Arc<str>,
+    /// Choices by group; a single group without a name is a flat list.
+    pub groups: Vec<ConfigGroup>,
+}
+
+/// The options there are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum ConfigId {
+    /// Permission mode.
+    Mode,
+    /// Model.
+    Model,
+    /// Thought level.
+    Thought,
+}
+
+impl ConfigId {
+    /// The id on the wire.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            ConfigId::Mode => "mode",
+            ConfigId::Model => "model",
+            ConfigId::Thought => "thought_level",
+        }
+    }
+}
+
+/// Choices that belong together.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ConfigGroup {
+    /// Id and name; none for a flat list.
+    pub name: Option<(Arc<str>, Arc<str>)>,
+    /// Choices.
+    pub choices: Vec<ConfigChoice>,
+}
+
+/// One choice.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ConfigChoice {
+    /// Value.
+    pub value: Arc<str>,
+    /// Name for people.
+    pub name: Arc<str>,
+    /// One sentence.
+    pub description: Option<Arc<str>>,
+}
+
+/// A form for the client: one required field per question.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FormPrompt {
+    /// What it is about, one line.
+    pub message: String,
+    /// Call it belongs to.
+    pub call: Option<ToolCallId>,
+    /// Questions, in order.
+    pub questions: Vec<Question>,
+}
+
+/// The client's answer to a form.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum FormAnswer {
+    /// Values by question, in the order of the questions, each checked to be of the right shape.
+    Accepted(Vec<Vec<String>>),
+    /// The user does not want to.
+    Declined,
+    /// The user closed it, or the client withdrew.
+    Cancelled,
+    /// Error answer, malformed answer, or the connection ended.
+    Failed,
 }
 
 impl Update {
@@ -111,6 +284,22 @@ impl Update {
                 Update::ToolCall(view) => view.patch().weight(),
                 Update::ToolUpdate(patch) => patch.weight(),
                 Update::Title(title) => title.len(),
+                Update::UserText { text, .. } | Update::Proposal { text, .. } => text.len(),
+                Update::UserMedia { data, .. } => data.len(),
+                Update::Options(options) => options
+                    .iter()
+                    .flat_map(|option| &option.groups)
+                    .map(|group| group.choices.len() * 128)
+                    .sum(),
+                Update::Plan(todos) => todos.iter().map(|todo| todo.content.len() + 64).sum(),
+                Update::Commands(commands) => {
+                    commands.iter().map(|command| command.name.len() + command.description.len() + 64).sum()
+                }
+                Update::Notice { title, text, .. } => title.len() + text.as_ref().map_or(0, String::len),
+                Update::Mode(_)
+                | Update::ProposalGone { .. }
+                | Update::Usage(_)
+                | Update::Compaction { .. } => 0,
             }
     }
 }
@@ -162,6 +351,8 @@ pub struct ToolPatch {
     pub parent: Option<ToolCallId>,
     /// Subagent.
     pub agent: Option<Arc<str>>,
+    /// Piece of the terminal stream.
+    pub terminal: Option<TerminalPiece>,
 }
 
 impl ToolPatch {
@@ -179,6 +370,7 @@ impl ToolPatch {
             raw_output: None,
             parent: None,
             agent: None,
+            terminal: None,
         }
     }
 
@@ -186,9 +378,15 @@ impl ToolPatch {
         let content = self.content.iter().flatten().map(|content| match content {
             ToolContent::Text(text) | ToolContent::Fenced(text) => text.len(),
             ToolContent::Diff { old, new, .. } => old.as_ref().map_or(0, String::len) + new.len(),
+            ToolContent::Image { data, .. } => data.len(),
+            ToolContent::Terminal => 0,
         });
         let raw = [&self.raw_input, &self.raw_output].into_iter().flatten().map(value_weight);
-        self.title.as_ref().map_or(0, String::len) + content.sum::<usize>() + raw.sum::<usize>()
+        let output = self.terminal.iter().filter_map(|piece| piece.output.as_ref()).map(String::len);
+        self.title.as_ref().map_or(0, String::len)
+            + output.sum::<usize>()
+            + content.sum::<usize>()
+            + raw.sum::<usize>()
     }
 }
 
@@ -253,6 +451,33 @@ pub enum ToolContent {
         /// New text.
         new: String,
     },
+    /// Image, base64.
+    Image {
+        /// MIME type.
+        mime: String,
+        /// Base64.
+        data: Arc<str>,
+    },
+    /// The terminal stream of this call; only for clients with [`ClientProfile::terminal_output`].
+    Terminal,
+}
+
+/// A piece of a call's terminal stream, for clients with [`ClientProfile::terminal_output`].
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct TerminalPiece {
+    /// Working directory; said once, with the first sight of the call.
+    pub cwd: Option<PathBuf>,
+    /// Output to append.
+    pub output: Option<String>,
+    /// The command has ended.
+    pub exit: Option<TerminalExit>,
+}
+
+/// How a command ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TerminalExit {
+    /// Exit code, when known.
+    pub code: Option<i64>,
 }
 
 /// A place in a file.

@@ -13,31 +13,16 @@ use zcode_runtime::host::HostLauncher;
 use zcode_runtime::model::Attachment;
 
 use crate::actor::{Actor, Handle, Prepared, Request};
-use crate::client::{ClientPort, Reply, StopReason};
+use crate::client::{ClientPort, ClientProfile, ConfigId, Reply, StopReason};
 use crate::hosts::{Hosts, lock};
 use crate::machine::mode;
+use crate::setup::{ListAnswer, ListRequest, NewSessionRequest, OpenRequest, SessionSetup};
 
 /// Choices of the user that hold for the whole connection.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
     /// Waiting longer than this for a permission counts as a denial. Without it, waiting has no end.
     pub permission_timeout: Option<Duration>,
-}
-
-/// A request for a new session.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct NewSessionRequest {
-    /// Working directory as the client wrote it.
-    pub cwd: PathBuf,
-}
-
-/// A new session.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct NewSessionAnswer {
-    /// The host's id, which is the client's id too.
-    pub session: SessionId,
-    /// Permission mode in force.
-    pub mode: Arc<str>,
 }
 
 /// A prompt.
@@ -73,6 +58,7 @@ pub(crate) struct Shared {
     pub(crate) options: Options,
     pub(crate) stopping: CancellationToken,
     pub(crate) turns: Arc<Semaphore>,
+    pub(crate) profile: Mutex<ClientProfile>,
     sessions: Mutex<Sessions>,
 }
 
@@ -135,6 +121,7 @@ impl Coordinator {
             options,
             stopping: stopping.clone(),
             turns: Arc::new(Semaphore::new(TURN_LIMIT)),
+            profile: Mutex::default(),
             sessions: Mutex::default(),
         };
         Self {
@@ -151,7 +138,7 @@ impl Coordinator {
         &self,
         request: NewSessionRequest,
         cancel: CancellationToken,
-        reply: Reply<NewSessionAnswer>,
+        reply: Reply<SessionSetup>,
     ) {
         if self.shared.stopping.is_cancelled() {
             return reply.send(Err(Failure::new(ErrorCode::ShuttingDown)));
@@ -175,6 +162,51 @@ impl Coordinator {
                 }
             }
         });
+    }
+
+    /// What the client can do. Sessions opened later behave accordingly.
+    pub fn set_profile(&self, profile: ClientProfile) {
+        *lock(&self.shared.profile) = profile;
+    }
+
+    /// Opens a stored session and replays it through [`ClientPort::update`] before the answer.
+    pub fn load(&self, request: OpenRequest, cancel: CancellationToken, reply: Reply<SessionSetup>) {
+        let _ = (request, cancel);
+        reply.send(Err(not_yet()));
+    }
+
+    /// Opens a stored session without a replay.
+    pub fn resume(&self, request: OpenRequest, cancel: CancellationToken, reply: Reply<SessionSetup>) {
+        let _ = (request, cancel);
+        reply.send(Err(not_yet()));
+    }
+
+    /// Lists sessions, newest first.
+    pub fn list(&self, request: ListRequest, reply: Reply<ListAnswer>) {
+        let _ = request;
+        reply.send(Err(not_yet()));
+    }
+
+    /// Sets the permission mode.
+    pub fn set_mode(&self, session: &SessionId, mode: String, reply: Reply<SessionSetup>) {
+        self.set_option(session, ConfigId::Mode, mode, reply);
+    }
+
+    /// Sets a configuration option.
+    pub fn set_option(
+        &self,
+        session: &SessionId,
+        option: ConfigId,
+        value: String,
+        reply: Reply<SessionSetup>,
+    ) {
+        let _ = (session, option, value);
+        reply.send(Err(not_yet()));
+    }
+
+    /// Whether somebody is signed in.
+    pub fn check_sign_in(&self, reply: Reply<()>) {
+        reply.send(Err(not_yet()));
     }
 
     /// Submits a prompt. It is answered behind the session's last update.
@@ -222,6 +254,10 @@ impl Coordinator {
         }
         self.hosts.end().await;
     }
+}
+
+fn not_yet() -> Failure {
+    Failure::new(ErrorCode::InvalidRequest).cause("this request is not served yet")
 }
 
 /// Everything before the host is asked for a session: the folder, the host, the workspace, the sign-in, the mode.

@@ -16,8 +16,10 @@ mod hosts;
 mod machine;
 mod outbox;
 pub mod presentation;
+mod setup;
 
-pub use coordinator::{
-    Coordinator, NewSessionAnswer, NewSessionRequest, Options, Prompt, SESSION_LIMIT, TURN_LIMIT,
+pub use coordinator::{Coordinator, Options, Prompt, SESSION_LIMIT, TURN_LIMIT};
+pub use setup::{
+    ListAnswer, ListRequest, ListedSession, ModeState, NewSessionRequest, OpenRequest, SessionSetup,
 };
 pub use zcode_runtime::{host, model};

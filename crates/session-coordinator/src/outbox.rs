@@ -107,7 +107,7 @@ impl Outbox {
                     self.forget(older);
                 }
             }
-            Update::ToolCall(_) => {}
+            _ => {}
         }
         self.push(Item::Update(update));
     }
@@ -220,7 +220,7 @@ mod tests {
     use futures::FutureExt as _;
 
     use super::*;
-    use crate::client::ToolContent;
+    use crate::client::{FormAnswer, FormPrompt, ToolContent};
 
     #[derive(Default)]
     struct Recorder {
@@ -236,6 +236,7 @@ mod tests {
                 Update::Title(title) => format!("title {title}"),
                 Update::ToolCall(_) => "call".to_owned(),
                 Update::ToolUpdate(patch) => format!("tool {:?} {:?}", patch.status, patch.content),
+                other => format!("{other:?}"),
             };
             self.log.lock().unwrap().push(line);
         }
@@ -246,6 +247,11 @@ mod tests {
             prompt: PermissionPrompt,
         ) -> BoxFuture<'static, PermissionAnswer> {
             self.log.lock().unwrap().push(format!("ask {}", prompt.call.call));
+            futures::future::pending().boxed()
+        }
+
+        fn ask_form(&self, _: &SessionId, form: FormPrompt) -> BoxFuture<'static, FormAnswer> {
+            self.log.lock().unwrap().push(format!("form {}", form.message));
             futures::future::pending().boxed()
         }
 

@@ -11,11 +11,12 @@ use diag_model::{Failure, SessionId};
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use session_coordinator::client::{
-    ClientPort, PermissionAnswer, PermissionPrompt, Reply, StopReason, ToolContent, ToolStatus, Update,
+    ClientPort, FormAnswer, FormPrompt, PermissionAnswer, PermissionPrompt, Reply, StopReason, ToolContent,
+    ToolStatus, Update,
 };
 use session_coordinator::host::{HostLauncher, HostSource, HostStream, StreamFactory};
 use session_coordinator::model::{HostProfile, Mode};
-use session_coordinator::{Coordinator, NewSessionAnswer, NewSessionRequest, Options, Prompt};
+use session_coordinator::{Coordinator, NewSessionRequest, Options, Prompt, SessionSetup};
 use simulator::{ScenarioSource, SimOptions};
 use tokio::sync::{Notify, oneshot};
 use tokio_util::sync::CancellationToken;
@@ -78,6 +79,7 @@ impl ClientPort for Recorder {
                 format!("tool {:?}", patch.status)
             }
             Update::Title(title) => format!("title {title}"),
+            other => format!("{other:?}"),
         };
         self.note(line);
     }
@@ -103,6 +105,10 @@ impl ClientPort for Recorder {
             std::future::pending().await
         }
         .boxed()
+    }
+
+    fn ask_form(&self, _: &SessionId, _: FormPrompt) -> BoxFuture<'static, FormAnswer> {
+        async { FormAnswer::Failed }.boxed()
     }
 
     fn in_flight(&self) -> usize {
@@ -187,13 +193,17 @@ async fn answer<T>(receiver: Answer<T>) -> Result<T, Failure> {
 }
 
 impl World {
-    fn request(&self, cwd: PathBuf) -> Answer<NewSessionAnswer> {
+    fn request(&self, cwd: PathBuf) -> Answer<SessionSetup> {
         let (reply, receiver) = reply(&self.client, "new");
-        self.coordinator.new_session(NewSessionRequest { cwd }, CancellationToken::new(), reply);
+        self.coordinator.new_session(
+            NewSessionRequest { cwd, mcp_servers: Vec::new() },
+            CancellationToken::new(),
+            reply,
+        );
         receiver
     }
 
-    async fn open(&self) -> NewSessionAnswer {
+    async fn open(&self) -> SessionSetup {
         answer(self.request(self.dir.path().to_owned())).await.unwrap()
     }
 
@@ -220,7 +230,7 @@ impl World {
 async fn a_greeting_streams_behind_the_sessions_answer_and_before_its_own() {
     let world = world("greeting", None);
     let session = world.open().await;
-    assert_eq!(&*session.mode, "build");
+    assert_eq!(&*session.modes.current, "build");
     assert_eq!(answer(world.prompt(&session.session, "hello")).await, Ok(StopReason::EndTurn));
     let log = world.client.log();
     assert_eq!(log[0], "answer new");
@@ -287,7 +297,7 @@ async fn a_crash_mid_turn_answers_the_prompt_and_the_next_session_gets_a_new_hos
 async fn a_yolo_workspace_still_asks() {
     let world = world("yolo-workspace", Some("deny"));
     let session = world.open().await;
-    assert_eq!(&*session.mode, "build");
+    assert_eq!(&*session.modes.current, "build");
     assert_eq!(answer(world.prompt(&session.session, "go")).await, Ok(StopReason::EndTurn));
     assert!(
         world.client.log().iter().any(|line| line.starts_with("ask rm -rf build")),
@@ -373,7 +383,7 @@ async fn concurrent_requests_share_one_host_and_a_withdrawn_one_is_answered_at_o
     let cancel = CancellationToken::new();
     let (reply, receiver) = reply(&world.client, "withdrawn");
     world.coordinator.new_session(
-        NewSessionRequest { cwd: world.dir.path().to_owned() },
+        NewSessionRequest { cwd: world.dir.path().to_owned(), mcp_servers: Vec::new() },
         cancel.clone(),
         reply,
     );

@@ -23,7 +23,8 @@ use zcode_runtime::model::{
 };
 
 use crate::client::{PermissionAnswer, PermissionPrompt, Reply, StopReason, Update};
-use crate::coordinator::{NewSessionAnswer, Prompt};
+use crate::coordinator::Prompt;
+use crate::setup::SessionSetup;
 
 pub(crate) use session::{Session, Setup};
 
@@ -127,14 +128,14 @@ pub(crate) enum Effect {
     /// Registers the session and answers the request that created it.
     Introduce {
         /// Duty to answer.
-        reply: Reply<NewSessionAnswer>,
+        reply: Reply<SessionSetup>,
         /// The answer.
-        answer: NewSessionAnswer,
+        answer: SessionSetup,
     },
     /// Refuses the request for this session.
     Refuse {
         /// Duty to answer.
-        reply: Reply<NewSessionAnswer>,
+        reply: Reply<SessionSetup>,
         /// Why.
         failure: Failure,
     },

@@ -31,8 +31,9 @@ use super::tool::Tools;
 use super::turn::{Phase, Stop, Turn};
 use super::{Call, CloseCause, Effect, Input};
 use crate::client::{Reply, StopReason, Update};
-use crate::coordinator::{NewSessionAnswer, Prompt};
+use crate::coordinator::Prompt;
 use crate::presentation::Presenter;
+use crate::setup::SessionSetup;
 
 /// How long a prompt waits for a turn that is not its own to end.
 pub(crate) const HOLD: Duration = Duration::from_secs(30);
@@ -55,7 +56,7 @@ pub(crate) struct Setup {
     /// Limit of waiting for a permission.
     pub(crate) permission_timeout: Option<Duration>,
     /// Duty to answer the request.
-    pub(crate) reply: Reply<NewSessionAnswer>,
+    pub(crate) reply: Reply<SessionSetup>,
 }
 
 #[derive(Debug)]
@@ -78,7 +79,7 @@ enum State {
 
 #[derive(Debug)]
 struct Opening {
-    reply: Option<Reply<NewSessionAnswer>>,
+    reply: Option<Reply<SessionSetup>>,
     asked: Arc<str>,
     set_back: bool,
     mode: Option<Arc<str>>,

@@ -12,8 +12,9 @@ use zcode_runtime::model::{
 
 use super::{Session, Setup};
 use crate::client::{PermissionAnswer, Reply, StopReason, ToolContent, ToolStatus, Update};
-use crate::coordinator::{NewSessionAnswer, Prompt};
+use crate::coordinator::Prompt;
 use crate::machine::{Call, Effect, Input};
+use crate::setup::SessionSetup;
 
 pub(crate) fn profile() -> Arc<HostProfile> {
     let mode = |id: &str, strength| Mode {
@@ -73,9 +74,9 @@ impl Rig {
     pub(crate) fn with(permission_timeout: Option<Duration>) -> Self {
         let said: Arc<Mutex<Vec<String>>> = Arc::default();
         let log = Arc::clone(&said);
-        let reply = Reply::new(move |result: Result<NewSessionAnswer, Failure>| {
+        let reply = Reply::new(move |result: Result<SessionSetup, Failure>| {
             log.lock().unwrap().push(match result {
-                Ok(answer) => format!("new {} {}", answer.session, answer.mode),
+                Ok(answer) => format!("new {} {}", answer.session, answer.modes.current),
                 Err(failure) => format!("new {}", failure.code),
             });
         });
@@ -283,6 +284,7 @@ fn update_in_words(update: &Update) -> String {
             (status, _) => format!("tool {} {status:?}", patch.call),
         },
         Update::Title(title) => format!("title {title}"),
+        other => format!("{other:?}"),
     }
 }
 

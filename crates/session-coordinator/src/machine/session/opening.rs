@@ -10,7 +10,7 @@ use super::super::sequence::Sequence;
 use super::super::turn::{PROBE_AFTER, Turn};
 use super::super::{Call, CloseCause, Effect};
 use super::{CLOSE_WITHIN, Closing, Session, State};
-use crate::coordinator::NewSessionAnswer;
+use crate::setup::{ModeState, SessionSetup};
 
 impl Session {
     pub(super) fn created(&mut self, result: Result<OpenedSession, CallError>) {
@@ -80,7 +80,7 @@ impl Session {
         else {
             return;
         };
-        self.out.push(Effect::Introduce { reply, answer: NewSessionAnswer { session, mode } });
+        self.out.push(Effect::Introduce { reply, answer: self.setup(session, mode) });
         self.sequence = Sequence::after(snapshot.event_seq);
         self.state = if snapshot.running {
             let mut turn = Turn::of_host(None);
@@ -96,6 +96,12 @@ impl Session {
         for ask in snapshot.pending {
             self.permission(ask);
         }
+    }
+
+    /// The session as its client needs to know it.
+    fn setup(&self, session: SessionId, mode: Arc<str>) -> SessionSetup {
+        let modes = ModeState { current: mode, available: Arc::clone(&self.profile.modes) };
+        SessionSetup { session, modes, options: Vec::new() }
     }
 
     /// The mode as the host has just said it: safe, set back once, or refused.

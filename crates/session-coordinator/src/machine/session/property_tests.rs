@@ -187,7 +187,7 @@ impl World {
                     assert!(self.asked.remove(&ask).is_some(), "{ask} withdrawn and not open");
                 }
                 Effect::Introduce { reply, answer } => {
-                    assert!(profile().mode(&answer.mode).unwrap().strength <= 1, "stronger than asked");
+                    assert!(profile().mode(&answer.modes.current).unwrap().strength <= 1, "stronger than asked");
                     self.introduced = true;
                     reply.send(Ok(answer));
                 }
