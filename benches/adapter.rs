@@ -57,7 +57,10 @@ impl Agent {
 
     fn read(&mut self) -> &str {
         self.line.clear();
-        assert!(self.stdout.read_line(&mut self.line).expect("the agent writes") > 0, "the agent ended early");
+        assert!(
+            self.stdout.read_line(&mut self.line).expect("the agent writes") > 0,
+            "the agent ended early"
+        );
         &self.line
     }
 
@@ -98,7 +101,8 @@ impl Agent {
     fn cpu_seconds(&self) -> f64 {
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id())).expect("/proc");
         let after = stat.rsplit(')').next().expect("fields");
-        let ticks: u64 = after.split_whitespace().skip(11).take(2).map(|value| value.parse::<u64>().expect("ticks")).sum();
+        let ticks: u64 =
+            after.split_whitespace().skip(11).take(2).map(|value| value.parse::<u64>().expect("ticks")).sum();
         ticks as f64 / 100.0
     }
 
@@ -108,8 +112,8 @@ impl Agent {
     }
 }
 
-fn percentile(sorted: &[Duration], part: f64) -> Duration {
-    sorted[((sorted.len() - 1) as f64 * part).round() as usize]
+fn percentile(sorted: &[Duration], percent: usize) -> Duration {
+    sorted[(sorted.len() - 1) * percent / 100]
 }
 
 fn ms(duration: Duration) -> String {
@@ -134,10 +138,10 @@ fn start_times(program: &str, args: &[&str], home: &Path) -> Vec<Duration> {
 }
 
 /// Updates a second and CPU seconds of a turn that streams as fast as it can.
-fn flood(agent: &mut Agent, session: &str) -> (usize, usize, f64, f64) {
+fn flood(agent: &mut Agent, session: &str, scenario: &str) -> (usize, usize, f64, f64) {
     let cpu = agent.cpu_seconds();
     let begin = Instant::now();
-    agent.prompt(session, &format!("sim:flood {FLOOD_UPDATES}"));
+    agent.prompt(session, &format!("sim:{scenario} {FLOOD_UPDATES}"));
     let (mut updates, mut bytes) = (0, 0);
     loop {
         let line = agent.read();
@@ -163,7 +167,8 @@ fn paced(agent: &mut Agent, session: &str, per_second: usize) -> Vec<Duration> {
             let message: serde_json::Value = serde_json::from_str(line).expect("JSON");
             let text = message["params"]["update"]["content"]["text"].as_str().unwrap_or_default();
             for stamp in text.split_whitespace().filter_map(|word| word.parse::<u128>().ok()) {
-                times.push(Duration::from_nanos(u64::try_from(now.saturating_sub(stamp)).unwrap_or(u64::MAX)));
+                times
+                    .push(Duration::from_nanos(u64::try_from(now.saturating_sub(stamp)).unwrap_or(u64::MAX)));
             }
         } else if line.contains("\"id\":2") {
             break;
@@ -184,10 +189,10 @@ fn main() {
     let ours = start_times(program, &["--simulated"], &home);
     println!(
         "| spawn to `initialize` answer, median / p95 of {STARTS} | {} / {} | `cat` echoing the line: {} / {} |",
-        ms(percentile(&ours, 0.5)),
-        ms(percentile(&ours, 0.95)),
-        ms(percentile(&floor, 0.5)),
-        ms(percentile(&floor, 0.95))
+        ms(percentile(&ours, 50)),
+        ms(percentile(&ours, 95)),
+        ms(percentile(&floor, 50)),
+        ms(percentile(&floor, 95))
     );
 
     let mut agent = Agent::spawn(program, &["--simulated"], &home);
@@ -199,21 +204,23 @@ fn main() {
     let mut agent = Agent::spawn(program, &["--simulated"], &home);
     let session = agent.open_session(&home);
     println!("| memory with one session, simulated host included | {} KiB | |", agent.memory_kib("VmRSS"));
-    let (updates, bytes, seconds, cpu) = flood(&mut agent, &session);
-    println!(
-        "| host deltas through the whole adapter | {:.0}/s, {:.1} us CPU each | {FLOOD_UPDATES} deltas became {updates} updates, {:.1} MB |",
-        FLOOD_UPDATES as f64 / seconds,
-        cpu * 1e6 / FLOOD_UPDATES as f64,
-        bytes as f64 / 1e6
-    );
-    println!("| peak memory after that flood | {} KiB | |", agent.memory_kib("VmHWM"));
+    for (scenario, what) in [("flood", "of one message"), ("flood-mixed", "that never merge")] {
+        let (updates, bytes, seconds, cpu) = flood(&mut agent, &session, scenario);
+        println!(
+            "| host deltas {what}, through the whole adapter | {:.0}/s, {:.1} us CPU each | {FLOOD_UPDATES} deltas became {updates} updates, {:.1} MB |",
+            FLOOD_UPDATES as f64 / seconds,
+            cpu * 1e6 / FLOOD_UPDATES as f64,
+            bytes as f64 / 1e6
+        );
+    }
+    println!("| peak memory after those floods | {} KiB | |", agent.memory_kib("VmHWM"));
     for rate in [1_000, 10_000] {
         let times = paced(&mut agent, &session, rate);
         println!(
             "| host write to client read at {rate}/s, median / p99 of {} | {} / {} | |",
             times.len(),
-            ms(percentile(&times, 0.5)),
-            ms(percentile(&times, 0.99))
+            ms(percentile(&times, 50)),
+            ms(percentile(&times, 99))
         );
     }
     agent.end();

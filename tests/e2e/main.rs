@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs, unreachable_pub)]
 
 mod agent;
+mod cases;
 mod cli;
 #[cfg(target_os = "linux")]
 mod endings;

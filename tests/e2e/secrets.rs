@@ -3,7 +3,7 @@
 use serde_json::json;
 use testkit::Home;
 
-use crate::support::{END, agent};
+use crate::support::{END, agent, session};
 
 const CANARY: &str = "CANARY7f3a9b";
 
@@ -69,4 +69,18 @@ fn nothing_planted_comes_out() {
         assert!(!text.is_empty() && !text.contains('\n') && text.chars().count() <= 200, "{text}");
     }
     assert!(seen >= 9, "{seen} errors");
+}
+
+#[test]
+fn a_panic_says_where_on_stderr_and_nothing_on_stdout() {
+    let home = Home::new().unwrap().env("ZCODE_ACP_PANIC_FOR_TESTS", "canary-of-a-panic");
+    let (mut agent, session) = session(&home, &["--simulated"]);
+    // The driver checks every byte of stdout; the connection goes on.
+    let prompt = agent.prompt(&session, "hello");
+    assert_eq!(agent.answer_to(&prompt)["result"]["stopReason"], "end_turn");
+    agent.close_stdin();
+    let finished = agent.finish(END);
+    assert!(finished.stderr.contains("agent.rs"), "{}", finished.stderr);
+    assert!(!finished.stderr.contains("canary"), "{}", finished.stderr);
+    assert_eq!(finished.status.code(), Some(0));
 }

@@ -58,10 +58,22 @@ fn serve(options: &Options) -> Result<(), Unusable> {
     let outcome = runtime.block_on(async {
         let stop = CancellationToken::new();
         signals::stop_on_signal(stop.clone());
+        #[cfg(debug_assertions)]
+        panic_for_tests();
         acp_server::serve(wired.launcher, agent, stop).await
     });
     // Dropping the runtime would wait for threads that read a pipe.
     runtime.shutdown_background();
     outcome?;
     Ok(())
+}
+
+/// Unoptimised builds can be told to panic beside the connection, because nothing else in here can be made to: a test
+/// then looks at what reaches stdout and stderr.
+#[cfg(debug_assertions)]
+fn panic_for_tests() {
+    if let Some(text) = std::env::var_os("ZCODE_ACP_PANIC_FOR_TESTS") {
+        #[expect(clippy::panic, reason = "asked for")]
+        tokio::spawn(async move { panic!("{}", text.display()) });
+    }
 }

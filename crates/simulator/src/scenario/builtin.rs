@@ -79,6 +79,7 @@ const FILES: &[(&str, &str)] = &files![
     "unknown-event",
     "missing-field",
     "flood",
+    "flood-mixed",
     "paced",
 ];
 

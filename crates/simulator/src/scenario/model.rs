@@ -223,6 +223,9 @@ pub(crate) struct Flood {
     pub(crate) count_from_prompt: bool,
     /// Pace, deltas a second; none means as fast as the reader takes them.
     pub(crate) per_second: Option<u64>,
+    /// Every second delta is a thought, so that no two neighbours can be merged.
+    #[serde(default)]
+    pub(crate) alternate: bool,
 }
 
 /// A tool call.

@@ -38,7 +38,9 @@ impl Vars {
             "n" => self.n.to_string(),
             "mode" => self.mode.clone(),
             // For measuring: when this was said, nanoseconds since 1970.
-            "clock" => SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos().to_string(),
+            "clock" => {
+                SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos().to_string()
+            }
             _ => return None,
         })
     }

@@ -101,8 +101,9 @@ impl Turn {
         let count = asked[0].unwrap_or(flood.count);
         let Some(pace) = asked[1].or(flood.per_second).filter(|pace| *pace > 0) else {
             let text = self.vars.expand(&flood.text);
-            for _ in 0..count {
-                self.delta("text_delta", &text).await?;
+            for n in 0..count {
+                let kind = if flood.alternate && n % 2 == 1 { "reasoning_delta" } else { "text_delta" };
+                self.delta(kind, &text).await?;
             }
             return Ok(());
         };
