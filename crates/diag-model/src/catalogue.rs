@@ -167,6 +167,9 @@ catalogue! {
     /// A mode outside the catalogue.
     ModeUnknown = "ZA702", Model, InvalidParams,
         "there is no such mode", "choose one of the session's modes";
+    /// A value that a configuration option does not have.
+    OptionUnknown = "ZA703", Model, InvalidParams,
+        "the option has no such value", "choose one of the option's values";
 
     /// A content block cannot be sent.
     InvalidContent = "ZA801", Prompt, InvalidParams,
