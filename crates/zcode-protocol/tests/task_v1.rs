@@ -53,7 +53,11 @@ fn samples() -> Vec<Value> {
             "turn.steerDrained",
             &json!({"pendingInputIds": ["p"], "targetTurnId": "t", "injectedMessageIds": []}),
         ),
-        session("turn.completed", &json!({"resultType": "success", "inputId": "i", "tokenCount": 1})),
+        session(
+            "turn.completed",
+            &json!({"resultType": "success", "inputId": "i",
+            "tokenCount": 1, "usage": {"inputTokens": 1, "outputTokens": 2}}),
+        ),
         session(
             "turn.failed",
             &json!({"turnPhase": "x", "error": {"type": "T", "message": "m", "code": -32031,
@@ -78,6 +82,17 @@ fn samples() -> Vec<Value> {
             "session.updated",
             &json!({"mode": "plan", "previousMode": "build", "source": "tool",
             "requestHeaders": {"authorization": "Bearer CANARY"}}),
+        ),
+        session("session.resumed", &json!({"directory": "/w", "messageCount": 3, "partCount": 9})),
+        session(
+            "session.updated",
+            &json!({"type": "model_request_completed", "responseHeaders": {"set-cookie": "CANARY"},
+            "_meta": {"zcode": {"apiRetry": {"kind": "api_retry", "attempt": 2, "maxRetries": 10, "retryDelayMs": 1.5,
+                "errorStatus": null, "error": "CANARY"}}}}),
+        ),
+        session(
+            "session.updated",
+            &json!({"taskId": "b", "toolCallId": "c", "toolName": "Bash", "status": "lost", "outputTail": "x"}),
         ),
         session("session.titleUpdated", &json!({"title": "T", "previousTitle": ""})),
         session("permission.resolved", &json!({"requestId": "r", "toolCallId": "c", "decision": "allow"})),

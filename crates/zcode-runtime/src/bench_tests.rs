@@ -5,7 +5,6 @@ use std::time::Instant;
 
 use runtime_discovery::Contract;
 use zcode_protocol::bridge::{Classified, Line};
-use zcode_protocol::task_v1::parse_event;
 
 use crate::descriptor::{Descriptor, Incoming, Memory};
 use crate::model::{EventBody, HostEvent};
@@ -35,7 +34,7 @@ fn bench_text_deltas() {
             let Ok(Incoming::Event { event, .. }) = descriptor.read(black_box(LINE.as_bytes())) else {
                 panic!("no event")
             };
-            let Some(HostEvent::Event(event)) = descriptor.neutral(event, &mut memory) else {
+            let Some(HostEvent::Event(event)) = descriptor.neutral(event, &mut memory).event else {
                 panic!("not neutral")
             };
             assert!(matches!(black_box(event).body, EventBody::Text { .. }));
@@ -45,7 +44,8 @@ fn bench_text_deltas() {
         for _ in 0..COUNT {
             let line: Line<'_> = serde_json::from_slice(black_box(LINE.as_bytes())).unwrap();
             let Ok(Classified::Event { event, .. }) = line.classify() else { panic!("no event") };
-            let Some(HostEvent::Event(event)) = descriptor.neutral(parse_event(event.get()), &mut memory)
+            let Some(HostEvent::Event(event)) =
+                descriptor.neutral(crate::task_v1::read_event(event.get()), &mut memory).event
             else {
                 panic!("not neutral")
             };

@@ -13,15 +13,18 @@ use diag_model::Failure;
 use serde::Serialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 use zcode_protocol::bridge::{Fatal, Ready};
 
 use crate::descriptor::{Descriptor, Incoming, Memory};
 use crate::model::{HostEvent, Snapshot};
+use crate::task_v1::{RefusalOf, RefusedAsk};
 
 /// Events that may come before the first snapshot of a subscription.
 const EARLY_EVENTS: usize = 1024;
+/// Refusals of the host's questions that may be on their way.
+const REFUSALS: usize = 32;
 
 /// Correlates calls and events of one host process.
 pub(crate) struct Client {
@@ -33,6 +36,8 @@ pub(crate) struct Client {
     late: AtomicU64,
     /// Events that matched no subscription.
     unrouted: AtomicU64,
+    /// Bounds the refusals that are on their way.
+    refusals: Arc<Semaphore>,
 }
 
 #[derive(Default)]
@@ -165,6 +170,7 @@ impl Client {
             gone: CancellationToken::new(),
             late: AtomicU64::new(0),
             unrouted: AtomicU64::new(0),
+            refusals: Arc::new(Semaphore::new(REFUSALS)),
         }
     }
 
@@ -231,6 +237,7 @@ impl Client {
         &self,
         method: Method<'_>,
         params: &P,
+        memory: Memory,
     ) -> Result<Opening, Trouble> {
         let (first, first_snapshot) = oneshot::channel();
         let (events, queue) = mpsc::unbounded_channel();
@@ -241,7 +248,7 @@ impl Client {
             }
             table.last_subscription += 1;
             let number = table.last_subscription;
-            let route = Route { first: Some(first), early: Vec::new(), events, memory: Memory::default() };
+            let route = Route { first: Some(first), early: Vec::new(), events, memory };
             table.routes.insert(number, route);
             number
         };
@@ -288,7 +295,11 @@ impl Client {
     }
 
     /// Takes one frame. An error means that the transport cannot be trusted any more.
-    pub(crate) fn on_frame(&self, frame: &[u8], signals: &mpsc::Sender<Signal>) -> Result<(), String> {
+    pub(crate) fn on_frame(
+        self: &Arc<Self>,
+        frame: &[u8],
+        signals: &mpsc::Sender<Signal>,
+    ) -> Result<(), String> {
         match self.descriptor.read(frame)? {
             Incoming::Event { subscription, event } => {
                 let mut table = self.table();
@@ -297,8 +308,14 @@ impl Client {
                     self.unrouted.fetch_add(1, Ordering::Relaxed);
                     return Ok(());
                 };
-                if let Some(event) = self.descriptor.neutral(event, &mut route.memory) {
+                let neutral = self.descriptor.neutral(event, &mut route.memory);
+                let refuse = neutral.refuse.zip(route.memory.task_v1.refusal_of());
+                if let Some(event) = neutral.event {
                     route.deliver(event);
+                }
+                drop(table);
+                if let Some((ask, of)) = refuse {
+                    self.refuse(of, ask);
                 }
             }
             Incoming::Reply { id, outcome } => self.answer(id, outcome),
@@ -307,6 +324,19 @@ impl Client {
             Incoming::Fatal(fatal) => drop(signals.try_send(Signal::Fatal(fatal))),
         }
         Ok(())
+    }
+
+    /// Answers a question with no, beside the reading.
+    fn refuse(self: &Arc<Self>, of: RefusalOf, ask: RefusedAsk) {
+        let Ok(permit) = Arc::clone(&self.refusals).try_acquire_owned() else {
+            tracing::warn!(count = REFUSALS, "host.ask.refusals_full");
+            return;
+        };
+        let client = Arc::clone(self);
+        tokio::spawn(async move {
+            client.descriptor.refuse(&client, of, ask).await;
+            drop(permit);
+        });
     }
 
     fn answer(&self, id: u64, outcome: Result<Box<RawValue>, Box<RemoteError>>) {

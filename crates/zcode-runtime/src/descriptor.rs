@@ -9,11 +9,10 @@ use diag_model::{Detail, ErrorCode, Failure};
 use runtime_discovery::Contract;
 use serde_json::value::RawValue;
 use zcode_protocol::bridge::{self, Classified, Line};
-use zcode_protocol::task_v1::{DynamicEvent, EventError, parse_event};
+use zcode_protocol::task_v1::DynamicEvent;
 
-use crate::client::RemoteError;
-use crate::model::HostEvent;
-use crate::task_v1::{self, TaskV1};
+use crate::client::{Client, RemoteError};
+use crate::task_v1::{self, BadEvent, Neutral, RefusalOf, RefusedAsk, TaskV1};
 
 /// The protocol in force.
 pub(crate) enum Descriptor {
@@ -32,7 +31,7 @@ pub(crate) enum Incoming<'a> {
         /// Number of the subscription.
         subscription: u64,
         /// The event, or why it cannot be read.
-        event: Result<DynamicEvent<'a>, EventError>,
+        event: Result<DynamicEvent<'a>, BadEvent>,
     },
     /// Answer to a call.
     Reply {
@@ -82,23 +81,25 @@ impl Descriptor {
         let line = serde_json::from_slice::<Line<'a>>(frame)
             .map_err(|_| "a frame that is not a bridge line".to_owned())?;
         let classified = line.classify().map_err(|error| error.to_string())?;
-        Ok(incoming(classified, |raw| parse_event(raw.get())))
+        Ok(incoming(classified, |raw| task_v1::read_event(raw.get())))
     }
 
-    /// What an event means; none when it means nothing.
-    pub(crate) fn neutral(
-        &self,
-        event: Result<DynamicEvent<'_>, EventError>,
-        memory: &mut Memory,
-    ) -> Option<HostEvent> {
+    /// What an event means.
+    pub(crate) fn neutral(&self, event: Result<DynamicEvent<'_>, BadEvent>, memory: &mut Memory) -> Neutral {
         let Self::TaskV1(protocol) = self;
         protocol.neutral(event, &mut memory.task_v1)
+    }
+
+    /// Answers a question with no.
+    pub(crate) async fn refuse(&self, client: &Client, of: RefusalOf, ask: RefusedAsk) {
+        let Self::TaskV1(protocol) = self;
+        protocol.refuse(client, of, ask).await;
     }
 }
 
 fn incoming<'a, E>(
     classified: Classified<'a, E>,
-    event_of: impl FnOnce(E) -> Result<DynamicEvent<'a>, EventError>,
+    event_of: impl FnOnce(E) -> Result<DynamicEvent<'a>, BadEvent>,
 ) -> Incoming<'a> {
     match classified {
         Classified::Event { subscription, event } => Incoming::Event { subscription, event: event_of(event) },

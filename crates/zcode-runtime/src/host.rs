@@ -6,8 +6,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use diag_model::{AskId, Detail, ErrorCode, Failure, SessionId, one_line};
+use diag_model::{AskId, Detail, ErrorCode, Failure, InputId, SessionId, one_line};
 use runtime_discovery::Contract;
+use serde_json::Value;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -15,8 +16,9 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use crate::client::Client;
 use crate::descriptor::Descriptor;
 use crate::model::{
-    CallError, ExitSummary, HostEvent, HostProfile, InputAnswer, Mode, NewSession, OpenedSession,
-    PromptInput, SessionFacts, Snapshot, WorkspaceState,
+    CallError, CompactOutcome, ExitSummary, Feature, GoalOutcome, HistoryMessage, HostEvent, HostProfile,
+    InputAnswer, Mode, ModelRef, NewSession, OpenedSession, PromptInput, SessionFacts, SessionSummary,
+    Snapshot, WorkspaceState,
 };
 use crate::os::{self, Process, Spawn};
 use crate::supervisor::{self, ArchivePaths, Limits, Supervised, Wire};
@@ -276,6 +278,48 @@ impl Host {
         protocol.create_session(client, new).await
     }
 
+    /// Whether the contract has a feature. What it lacks is neither offered nor called.
+    pub fn offers(&self, feature: Feature) -> bool {
+        self.protocol().0.offers(feature)
+    }
+
+    /// Opens a stored session. Its history may still be loading: [`crate::model::EventBody::SessionResumed`] says when it is
+    /// complete, unless that came before the subscription.
+    pub async fn resume_session(
+        &self,
+        ws: &Path,
+        session: &SessionId,
+        mcp_servers: &[Value],
+    ) -> Result<OpenedSession, CallError> {
+        let (protocol, client) = self.protocol();
+        protocol.resume_session(client, ws, session, mcp_servers).await
+    }
+
+    /// Lists the workspace's sessions that a person can go on with, newest first; at most a thousand.
+    pub async fn list_sessions(&self, ws: &Path) -> Result<Vec<SessionSummary>, CallError> {
+        let (protocol, client) = self.protocol();
+        protocol.list_sessions(client, ws).await
+    }
+
+    /// Reads a page of the history, oldest first: at most `limit` messages, and never more than 200. Hidden messages are
+    /// part of a page, so only an empty one says that there are no more.
+    pub async fn read_history(
+        &self,
+        ws: &Path,
+        session: &SessionId,
+        after: Option<&str>,
+        limit: u32,
+    ) -> Result<Vec<HistoryMessage>, CallError> {
+        let (protocol, client) = self.protocol();
+        protocol.read_history(client, ws, session, after, limit).await
+    }
+
+    /// Counts the messages the host has by now. None when it cannot say.
+    pub async fn message_count(&self, ws: &Path, session: &SessionId) -> Result<Option<u64>, CallError> {
+        let (protocol, client) = self.protocol();
+        protocol.message_count(client, ws, session).await
+    }
+
     /// Subscribes to a session; returns when the first snapshot has arrived. Has its own deadline.
     pub async fn subscribe(&self, ws: &Path, session: &SessionId) -> Result<Subscription, CallError> {
         let (protocol, client) = self.protocol();
@@ -339,6 +383,52 @@ impl Host {
     ) -> Result<SessionFacts, CallError> {
         let (protocol, client) = self.protocol();
         protocol.set_mode(client, ws, session, mode).await
+    }
+
+    /// Sets the model; returns the facts after it.
+    pub async fn set_model(
+        &self,
+        ws: &Path,
+        session: &SessionId,
+        model: &ModelRef,
+    ) -> Result<SessionFacts, CallError> {
+        let (protocol, client) = self.protocol();
+        protocol.set_model(client, ws, session, model).await
+    }
+
+    /// Sets the thought level; returns the facts after it.
+    pub async fn set_thought(
+        &self,
+        ws: &Path,
+        session: &SessionId,
+        level: &str,
+    ) -> Result<SessionFacts, CallError> {
+        let (protocol, client) = self.protocol();
+        protocol.set_thought(client, ws, session, level).await
+    }
+
+    /// Compacts the conversation. The answer may take minutes; a timeout leaves the outcome unknown.
+    pub async fn compact(
+        &self,
+        ws: &Path,
+        session: &SessionId,
+        input: &InputId,
+        instructions: Option<&str>,
+    ) -> Result<CompactOutcome, CallError> {
+        let (protocol, client) = self.protocol();
+        protocol.compact(client, ws, session, input, instructions).await
+    }
+
+    /// Shows or changes the session's goal: `show`, `set`, `replace`, `pause`, `resume` or `clear`.
+    pub async fn goal(
+        &self,
+        ws: &Path,
+        session: &SessionId,
+        action: &str,
+        objective: Option<&str>,
+    ) -> Result<GoalOutcome, CallError> {
+        let (protocol, client) = self.protocol();
+        protocol.goal(client, ws, session, action, objective).await
     }
 
     /// Closes a session in the host.

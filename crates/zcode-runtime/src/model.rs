@@ -10,6 +10,13 @@ use std::time::Duration;
 use diag_model::{AskId, Failure, InputId, SessionId, ToolCallId};
 use serde_json::Value;
 
+pub use stored::{
+    CompactOutcome, Feature, GoalOutcome, HistoryFile, HistoryMessage, HistoryPart, HistoryTool,
+    HistoryToolState, Role, SessionSummary,
+};
+
+mod stored;
+
 /// What is known of a host before and while it runs. Comes from the contract, never from the host's own claims.
 #[derive(Debug, Clone)]
 pub struct HostProfile {
@@ -269,6 +276,8 @@ pub enum Refusal {
     Unavailable,
     /// Sign-in is missing.
     SignIn,
+    /// There is no such session.
+    NotFound,
     /// Anything else.
     Other,
 }
@@ -356,6 +365,8 @@ pub enum EventBody {
         result: TurnResult,
         /// Prompt it belongs to.
         input: Option<InputId>,
+        /// Tokens of the whole turn, when the host counted some.
+        usage: Option<TurnUsage>,
     },
     /// A turn failed.
     TurnFailed {
@@ -390,8 +401,103 @@ pub enum EventBody {
     Facts(SessionFacts),
     /// A permission was settled (also: elsewhere).
     AskResolved(AskId),
+    /// The history of a resumed session is complete.
+    SessionResumed {
+        /// Messages it has, when said.
+        message_count: Option<u64>,
+    },
+    /// A task that goes on beside the turns moved or ended.
+    BackgroundTask(BackgroundTask),
+    /// A compaction of the conversation moved.
+    Compaction(CompactionStage),
+    /// A model request failed and is being repeated.
+    Retry(Retry),
     /// Known, and of no consequence. The name is the contract's.
     Informational(&'static str),
+}
+
+/// Tokens of one turn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TurnUsage {
+    /// All of them.
+    pub total: u64,
+    /// Input.
+    pub input: u64,
+    /// Output.
+    pub output: u64,
+    /// Reasoning, part of the output.
+    pub thought: Option<u64>,
+    /// Read from a cache, part of the input.
+    pub cached_read: Option<u64>,
+    /// Written to a cache.
+    pub cached_write: Option<u64>,
+}
+
+/// A task that goes on beside the turns.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BackgroundTask {
+    /// The host's id of the task.
+    pub task: Arc<str>,
+    /// Tool call that started it.
+    pub call: ToolCallId,
+    /// Tool.
+    pub tool: Option<Arc<str>>,
+    /// Where it is.
+    pub status: TaskStatus,
+    /// What it does, for people.
+    pub description: Option<String>,
+    /// End of its output; replaces an earlier one.
+    pub tail: Option<String>,
+}
+
+/// Where a background task is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TaskStatus {
+    /// Running.
+    Running,
+    /// Done.
+    Completed,
+    /// Failed.
+    Failed,
+    /// Ended because it took too long.
+    TimedOut,
+    /// Stopped.
+    Cancelled,
+    /// Could not be started.
+    SpawnError,
+    /// The host does not know what became of it.
+    Lost,
+}
+
+impl TaskStatus {
+    /// Nothing comes after this.
+    pub const fn is_final(self) -> bool {
+        !matches!(self, TaskStatus::Running)
+    }
+}
+
+/// Where a compaction is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum CompactionStage {
+    /// Running.
+    Started,
+    /// Done.
+    Completed,
+    /// Failed, with what the host says, redacted.
+    Failed(Option<String>),
+}
+
+/// A repeated model request. Nothing of the request or its answer is in it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Retry {
+    /// Number of the repetition, from 1.
+    pub attempt: u64,
+    /// How many there can be.
+    pub max: Option<u64>,
+    /// How long the host waits before it.
+    pub delay: Duration,
+    /// HTTP status that led to it.
+    pub status: Option<u16>,
 }
 
 /// How a turn ended by itself, as the contract classifies the host's result.
@@ -507,8 +613,21 @@ pub enum ToolDisplay {
     },
     /// The call goes on in the background.
     Backgrounded,
+    /// The call replaced the session's todo list with this one.
+    Todos(Vec<Todo>),
+    /// Images.
+    Images(Vec<ToolImage>),
     /// Any other kind, by name.
     Other(Arc<str>),
+}
+
+/// An image a tool made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ToolImage {
+    /// MIME type.
+    pub mime: String,
+    /// Base64.
+    pub data: Arc<str>,
 }
 
 /// A hunk of a structured patch.

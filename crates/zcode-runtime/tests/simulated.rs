@@ -109,7 +109,8 @@ async fn a_turn_with_everything_in_it() {
                             diff |= matches!(result.display, Some(ToolDisplay::FileDiff { ref hunks, .. }) if !hunks.is_empty());
                         }
                     }
-                    EventBody::TurnEnded { result, input } => {
+                    EventBody::TurnEnded { result, input, usage } => {
+                        assert!(usage.is_some_and(|usage| usage.input == 4200 && usage.output == 310));
                         assert_eq!(input, Some(InputId::from("input-1")));
                         break result;
                     }

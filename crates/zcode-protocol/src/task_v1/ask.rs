@@ -12,6 +12,9 @@ pub struct PermissionRequest<'a> {
     /// Id to answer under.
     #[serde(borrow)]
     pub request_id: Text<'a>,
+    /// Session that asks.
+    #[serde(borrow, default)]
+    pub session_id: Lenient<Text<'a>>,
     /// Call it is about.
     #[serde(borrow)]
     pub tool_call_id: Text<'a>,
@@ -69,6 +72,12 @@ pub struct UserInputRequest<'a> {
     /// Id to answer under.
     #[serde(borrow)]
     pub request_id: Text<'a>,
+    /// Session that asks.
+    #[serde(borrow, default)]
+    pub session_id: Lenient<Text<'a>>,
+    /// Present when a subagent asks.
+    #[serde(borrow)]
+    pub origin: Option<&'a RawValue>,
     /// Call it belongs to.
     #[serde(borrow)]
     pub tool_call_id: Option<Text<'a>>,
@@ -131,4 +140,78 @@ pub struct HeadersRequest<'a> {
     /// Id to answer under.
     #[serde(borrow)]
     pub request_id: Text<'a>,
+    /// Session that asks.
+    #[serde(borrow, default)]
+    pub session_id: Lenient<Text<'a>>,
+}
+
+/// What is left of a question that cannot be understood: enough to say no to it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ReadableAsk<'a> {
+    /// Id to answer under.
+    pub request_id: Text<'a>,
+    /// Session that asks.
+    pub session_id: Option<Text<'a>>,
+    /// What it asks for.
+    pub kind: ReadableKind<'a>,
+}
+
+/// What a [`ReadableAsk`] asks for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ReadableKind<'a> {
+    /// A permission.
+    Permission {
+        /// Option that denies it, if one is offered.
+        deny: Option<Text<'a>>,
+    },
+    /// Something of the user.
+    Input,
+    /// Provider headers.
+    Headers,
+}
+
+/// Finds the question in an event that could not be read as a whole.
+pub fn readable_ask(json: &str) -> Option<ReadableAsk<'_>> {
+    #[derive(Deserialize)]
+    struct Event<'a> {
+        #[serde(rename = "type", borrow)]
+        kind: Text<'a>,
+        #[serde(borrow)]
+        request: Request<'a>,
+    }
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Request<'a> {
+        #[serde(borrow)]
+        request_id: Text<'a>,
+        #[serde(borrow, default)]
+        session_id: Lenient<Text<'a>>,
+        #[serde(borrow, default)]
+        options: Lenient<Vec<Lenient<Choice<'a>>>>,
+    }
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Choice<'a> {
+        #[serde(borrow)]
+        option_id: Text<'a>,
+        #[serde(borrow)]
+        response: Response<'a>,
+    }
+    #[derive(Deserialize)]
+    struct Response<'a> {
+        #[serde(borrow)]
+        decision: Text<'a>,
+    }
+    let Event { kind, request } = serde_json::from_str(json).ok()?;
+    let kind = match &*kind {
+        "permission.request" => {
+            let mut options = request.options.0.unwrap_or_default().into_iter().filter_map(|option| option.0);
+            let deny = options.find(|option| &*option.response.decision == "deny");
+            ReadableKind::Permission { deny: deny.map(|option| option.option_id) }
+        }
+        "userInput.request" => ReadableKind::Input,
+        "providerRuntimeHeaders.request" => ReadableKind::Headers,
+        _ => return None,
+    };
+    Some(ReadableAsk { request_id: request.request_id, session_id: request.session_id.0, kind })
 }

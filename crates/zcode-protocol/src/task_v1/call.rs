@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::snapshot::{Model, Settings, SlashCommand};
-use super::text::Text;
+use super::snapshot::{Model, Settings, SlashCommand, Snapshot};
+use super::text::{Lenient, Text};
 
 /// Parameters of methods that concern a workspace.
 #[derive(Debug, Serialize)]
@@ -36,6 +36,104 @@ pub struct CreateSession<'a> {
     /// The contract's fixed parameters.
     #[serde(flatten)]
     pub fixed: &'a Map<String, Value>,
+}
+
+/// Parameters of `resumeSession`.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ResumeSession<'a> {
+    /// Session.
+    pub session_id: &'a str,
+    /// Servers in the host's strict shape.
+    pub mcp_servers: &'a [Value],
+}
+
+/// Parameters of `listSessions`.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ListSessions {
+    /// Archived ones too.
+    pub include_archived: bool,
+    /// At most this many.
+    pub limit: u32,
+}
+
+/// Parameters of `readSessionMessages`.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ReadMessages<'a> {
+    /// Session.
+    pub session_id: &'a str,
+    /// Message before the first one wanted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub after_message_id: Option<&'a str>,
+    /// At most this many.
+    pub limit: u32,
+}
+
+/// Parameters of `setModel`.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SetModel<'a> {
+    /// Session.
+    pub session_id: &'a str,
+    /// Model.
+    pub model: SetModelRef<'a>,
+    /// The contract's fixed parameters.
+    #[serde(flatten)]
+    pub fixed: &'a Map<String, Value>,
+}
+
+/// Identity of a model to be set.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SetModelRef<'a> {
+    /// Provider.
+    pub provider_id: &'a str,
+    /// Model.
+    pub model_id: &'a str,
+    /// Variant.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub variant: Option<&'a str>,
+}
+
+/// Parameters of `setThoughtLevel`.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SetThoughtLevel<'a> {
+    /// Session.
+    pub session_id: &'a str,
+    /// Level.
+    pub thought_level: &'a str,
+    /// The contract's fixed parameters.
+    #[serde(flatten)]
+    pub fixed: &'a Map<String, Value>,
+}
+
+/// Parameters of `compactSession`.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CompactSession<'a> {
+    /// Session.
+    pub session_id: &'a str,
+    /// Id of the input that asked for it.
+    pub input_id: &'a str,
+    /// What to keep in mind.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub instructions: Option<&'a str>,
+}
+
+/// Parameters of `goalSession`.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct GoalSession<'a> {
+    /// Session.
+    pub session_id: &'a str,
+    /// `show`, `set`, `replace`, `pause`, `resume` or `clear`.
+    pub action: &'a str,
+    /// The goal.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub objective: Option<&'a str>,
 }
 
 /// Parameters of `setMode`.
@@ -167,4 +265,42 @@ pub struct ModelCatalog<'a> {
 pub struct Accepted {
     /// The prompt was taken.
     pub accepted: bool,
+}
+
+/// Result of `compactSession`.
+#[derive(Debug, Deserialize)]
+pub struct Compacted<'a> {
+    /// Text for people.
+    #[serde(borrow, default)]
+    pub response: Lenient<Text<'a>>,
+    /// State after it.
+    #[serde(borrow)]
+    pub snapshot: Option<Snapshot<'a>>,
+    /// What became of the request.
+    #[serde(borrow, default)]
+    pub compact: Lenient<CompactState<'a>>,
+}
+
+/// What became of a request to compact.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct CompactState<'a> {
+    /// `accepted` or `already_running`.
+    #[serde(borrow)]
+    pub state: Option<Text<'a>>,
+}
+
+/// Result of `goalSession`.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Goal<'a> {
+    /// Text for people.
+    #[serde(borrow, default)]
+    pub response: Lenient<Text<'a>>,
+    /// State after it.
+    #[serde(borrow)]
+    pub snapshot: Option<Snapshot<'a>>,
+    /// A turn was started. Anything but `null`, `false` or absence says so.
+    #[serde(borrow)]
+    pub started_turn: Option<&'a serde_json::value::RawValue>,
 }

@@ -283,6 +283,7 @@ impl<'de> DeserializeSeed<'de> for PayloadOf<'_> {
             "turn.failed" => read!(TurnFailed),
             "session.updated" => read!(SessionUpdated),
             "session.titleUpdated" => read!(Title),
+            "session.resumed" => read!(SessionResumed),
             "permission.resolved" | "userInput.resolved" => read!(Resolved),
             other => {
                 IgnoredAny::deserialize(deserializer)?;

@@ -4,6 +4,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::error::ErrorDetail;
+use super::snapshot::Todo;
 use super::text::{Lenient, Text};
 
 /// Payload of a numbered event, by type.
@@ -31,6 +32,8 @@ pub enum Payload<'a> {
     Title(TitleUpdated<'a>),
     /// `permission.resolved` and `userInput.resolved`
     Resolved(Resolved<'a>),
+    /// `session.resumed`
+    SessionResumed(SessionResumed),
     /// `session.closed`
     SessionClosed,
     /// `turn.terminal`
@@ -88,6 +91,35 @@ pub struct TurnCompleted<'a> {
     /// How it ended.
     #[serde(borrow)]
     pub result_type: Text<'a>,
+    /// Tokens of the turn.
+    #[serde(default)]
+    pub usage: Lenient<TurnUsage>,
+}
+
+/// Tokens of a turn.
+#[derive(Debug, Clone, Copy, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct TurnUsage {
+    /// Input.
+    pub input_tokens: Option<u64>,
+    /// Output.
+    pub output_tokens: Option<u64>,
+    /// Both.
+    pub total_tokens: Option<u64>,
+    /// Reasoning.
+    pub reasoning_tokens: Option<u64>,
+    /// Read from a cache.
+    pub cache_read_tokens: Option<u64>,
+    /// Written to a cache.
+    pub cache_write_tokens: Option<u64>,
+}
+
+/// Payload of `session.resumed`.
+#[derive(Debug, Clone, Copy, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct SessionResumed {
+    /// Messages of the history.
+    pub message_count: Lenient<u64>,
 }
 
 /// Payload of `turn.failed`.
@@ -219,6 +251,35 @@ pub struct Display<'a> {
     pub structured_patch: Option<Vec<Hunk<'a>>>,
     /// Hunks are missing.
     pub truncated: Option<bool>,
+    /// Exit code of a command.
+    #[serde(default)]
+    pub exit_code: Lenient<i64>,
+    /// Images.
+    #[serde(borrow, default)]
+    pub images: Lenient<Vec<Image<'a>>>,
+    /// Todo list.
+    #[serde(borrow, default)]
+    pub todos: Lenient<Vec<Todo<'a>>>,
+}
+
+/// An image a tool made.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Image<'a> {
+    /// The bytes.
+    #[serde(borrow)]
+    pub base64: Text<'a>,
+    /// MIME type.
+    #[serde(borrow)]
+    pub mime_type: Text<'a>,
+}
+
+/// Output of the tool that keeps the todo list.
+#[derive(Debug, Clone, Deserialize)]
+pub struct TodoOutput<'a> {
+    /// The list from now on.
+    #[serde(borrow)]
+    pub todos: Vec<Todo<'a>>,
 }
 
 /// A hunk of a diff.
@@ -252,6 +313,66 @@ pub struct SessionUpdated<'a> {
     pub context_window: Lenient<u64>,
     /// Tokens of a finished model request.
     pub usage: Lenient<RequestUsage>,
+    /// What a network or compaction update is about.
+    #[serde(rename = "type", borrow)]
+    pub kind: Lenient<Text<'a>>,
+    /// Why a compaction failed: text, or an object with a message.
+    #[serde(borrow)]
+    pub error: Option<&'a RawValue>,
+    /// Id of a background task.
+    #[serde(borrow)]
+    pub task_id: Lenient<Text<'a>>,
+    /// Call that started the background task.
+    #[serde(borrow)]
+    pub tool_call_id: Lenient<Text<'a>>,
+    /// Tool that started the background task.
+    #[serde(borrow)]
+    pub tool_name: Lenient<Text<'a>>,
+    /// Where the background task is.
+    #[serde(borrow)]
+    pub status: Lenient<Text<'a>>,
+    /// What the background task does.
+    #[serde(borrow)]
+    pub description: Lenient<Text<'a>>,
+    /// End of the background task's output.
+    #[serde(borrow)]
+    pub output_tail: Lenient<Text<'a>>,
+    /// Where the retry of a model request is described.
+    #[serde(rename = "_meta")]
+    pub meta: Lenient<Meta>,
+}
+
+/// Remarks beside an update.
+#[derive(Debug, Clone, Copy, Default, Deserialize)]
+#[serde(default)]
+pub struct Meta {
+    /// ZCode's own.
+    pub zcode: Lenient<ZcodeMeta>,
+}
+
+/// ZCode's remarks.
+#[derive(Debug, Clone, Copy, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ZcodeMeta {
+    /// A model request is being repeated.
+    pub api_retry: Lenient<ApiRetry>,
+}
+
+/// The repetition of a model request. The text of the error is not read: it can quote what was sent.
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ApiRetry {
+    /// Number of the repetition.
+    pub attempt: u64,
+    /// How many there can be.
+    #[serde(default)]
+    pub max_retries: Lenient<u64>,
+    /// Pause before it.
+    #[serde(default)]
+    pub retry_delay_ms: Lenient<f64>,
+    /// HTTP status.
+    #[serde(default)]
+    pub error_status: Lenient<u16>,
 }
 
 /// Tokens of one model request.

@@ -102,7 +102,7 @@ impl<'de> Deserialize<'de> for Scalar {
 }
 
 /// A member of an open shape: `None` when it is not what is understood, instead of failing everything around it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Lenient<T>(pub Option<T>);
 
 impl<T> Default for Lenient<T> {

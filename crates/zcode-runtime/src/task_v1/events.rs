@@ -8,21 +8,35 @@ use diag_model::{AskId, Detail, ErrorCode, Failure, InputId, ToolCallId};
 use runtime_discovery::contract::{EventClass, StreamClass, ToolUpdateClass, TurnResultClass};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
+use zcode_protocol::task_v1::error::ErrorDetail;
 use zcode_protocol::task_v1::event::name;
 use zcode_protocol::task_v1::payload::{
-    Display, Payload, SessionUpdated, Streaming, ToolUpdated, TurnCompleted,
+    Display, Payload, Streaming, TodoOutput, ToolResult as WireResult, ToolUpdated, TurnCompleted,
 };
-use zcode_protocol::task_v1::{DynamicEvent, EventError, SessionEvent as WireEvent, Text, ask, snapshot};
+use zcode_protocol::task_v1::{DynamicEvent, Lenient, SessionEvent as WireEvent, Text, ask, snapshot};
 
-use super::{Memory, TaskV1, facts};
+use super::updates::session_updated;
+use super::{BadEvent, Memory, RefusedAsk, TaskV1, facts, failure};
 use crate::model::{
-    ContextUsage, Decision, DiffHunk, EventBody, HeadersAsk, HostEvent, InputAsk, PermissionAsk,
-    PermissionOption, Question, QuestionOption, SessionEvent, SessionFacts, Snapshot, ToolDisplay, ToolEvent,
-    ToolInput, ToolInputPart, ToolResult, ToolStage, TurnResult, Violation,
+    Decision, DiffHunk, EventBody, HeadersAsk, HostEvent, InputAsk, PermissionAsk, PermissionOption,
+    Question, QuestionOption, SessionEvent, SessionFacts, Snapshot, ToolDisplay, ToolEvent, ToolImage,
+    ToolInput, ToolInputPart, ToolResult, ToolStage, TurnResult, TurnUsage, Violation,
 };
 
-/// Queued inputs that are remembered.
-const QUEUED: usize = 64;
+/// The tool that keeps the todo list.
+pub(super) const TODO_TOOL: &str = "TodoWrite";
+
+/// Queued inputs and running todo calls that are remembered.
+const REMEMBERED: usize = 64;
+
+/// What an event means.
+#[derive(Debug, Default)]
+pub(crate) struct Neutral {
+    /// For the session; none when it means nothing to it.
+    pub(crate) event: Option<HostEvent>,
+    /// A question in it that is outside the contract and has to be answered with no.
+    pub(crate) refuse: Option<RefusedAsk>,
+}
 
 type Read<T> = Result<T, Violation>;
 
@@ -38,11 +52,11 @@ fn lacks(event: &str, kind: &str, field: &str) -> Violation {
     violation(format!("{event} {kind} lacks {field}"))
 }
 
-fn arc(text: &Text<'_>) -> Arc<str> {
+pub(super) fn arc(text: &Text<'_>) -> Arc<str> {
     text.to_arc()
 }
 
-fn call(text: &Text<'_>) -> ToolCallId {
+pub(super) fn call(text: &Text<'_>) -> ToolCallId {
     ToolCallId::new(text.to_arc())
 }
 
@@ -51,12 +65,12 @@ fn input(text: &Text<'_>) -> InputId {
 }
 
 /// Passed-on JSON. It was well-formed when the line was read.
-fn value(raw: &RawValue) -> Value {
+pub(super) fn value(raw: &RawValue) -> Value {
     serde_json::from_str(raw.get()).unwrap_or(Value::Null)
 }
 
 /// Text as it is, anything else as its JSON.
-fn text_of(raw: &RawValue) -> String {
+pub(super) fn text_of(raw: &RawValue) -> String {
     match raw.get().as_bytes().first() {
         Some(b'"') => serde_json::from_str(raw.get()).unwrap_or_default(),
         Some(b'n') => String::new(),
@@ -65,20 +79,33 @@ fn text_of(raw: &RawValue) -> String {
 }
 
 impl TaskV1 {
-    /// What an event means; none when it means nothing to the session machines.
-    pub(crate) fn neutral(
-        &self,
-        event: Result<DynamicEvent<'_>, EventError>,
-        memory: &mut Memory,
-    ) -> Option<HostEvent> {
-        let read =
-            event.map_err(|error| violation(error.to_string())).and_then(|event| self.event(event, memory));
-        match read {
-            Ok(event) => event,
-            Err(violation) => {
-                tracing::warn!(reason = violation.what, "host.event.violation");
-                Some(HostEvent::Violation(violation))
+    /// What an event means.
+    pub(crate) fn neutral(&self, event: Result<DynamicEvent<'_>, BadEvent>, memory: &mut Memory) -> Neutral {
+        let refused = |violation: Violation, refuse: Option<RefusedAsk>| {
+            tracing::warn!(reason = violation.what, "host.event.violation");
+            Neutral { event: Some(HostEvent::Violation(violation)), refuse }
+        };
+        let event = match event {
+            Ok(event) if is_foreign(memory, &event) => {
+                memory.count_foreign();
+                return Neutral::default();
             }
+            Ok(event) => event,
+            Err(BadEvent { ask: Some(ask), .. }) if memory.is_other(ask.session.as_deref()) => {
+                memory.count_foreign();
+                return Neutral::default();
+            }
+            Err(BadEvent { error, ask }) => {
+                return refused(violation(error.to_string()), ask.map(|ask| ask.ask));
+            }
+        };
+        let ask = match &event {
+            DynamicEvent::PermissionRequest(request) => Some(RefusedAsk::permission(request)),
+            _ => None,
+        };
+        match self.event(event, memory) {
+            Ok(event) => Neutral { event, refuse: None },
+            Err(violation) => refused(violation, ask),
         }
     }
 
@@ -139,15 +166,15 @@ impl TaskV1 {
             return Err(unknown("event type", &event.kind));
         };
         let body = match event.payload {
-            Payload::Streaming(streaming) => self.streaming(streaming)?,
-            Payload::Tool(update) => self.tool(&update)?,
+            Payload::Streaming(streaming) => self.streaming(streaming, memory)?,
+            Payload::Tool(update) => self.tool(&update, memory)?,
             Payload::TurnStarted(started) => EventBody::TurnStarted {
                 background: started.background_source.is_some()
                     || started.input_source.as_deref() == Some("background_task"),
                 input: started.input_id.as_ref().map(input),
             },
             Payload::SteerQueued(queued) => {
-                if let Some(id) = queued.input_id.as_ref().filter(|_| memory.queued.len() < QUEUED) {
+                if let Some(id) = queued.input_id.as_ref().filter(|_| memory.queued.len() < REMEMBERED) {
                     memory.queued.insert(queued.pending_input_id.to_string(), input(id));
                 }
                 EventBody::Informational("turn.steerQueued")
@@ -177,9 +204,12 @@ impl TaskV1 {
                 Some(id) => EventBody::AskResolved(AskId::new(arc(id))),
                 None => EventBody::Informational(informational_name(&event.kind)),
             },
+            Payload::SessionResumed(resumed) => {
+                EventBody::SessionResumed { message_count: resumed.message_count.0 }
+            }
             Payload::SessionClosed => EventBody::SessionClosed,
             Payload::TurnTerminal => EventBody::TurnTerminalHint,
-            Payload::Other if *class == EventClass::Informational || &*event.kind == "session.resumed" => {
+            Payload::Other if *class == EventClass::Informational => {
                 EventBody::Informational(informational_name(&event.kind))
             }
             // The contract says that it matters, and this program has no reader for it.
@@ -193,7 +223,7 @@ impl TaskV1 {
         })
     }
 
-    fn streaming(&self, streaming: Streaming<'_>) -> Read<EventBody> {
+    fn streaming(&self, streaming: Streaming<'_>, memory: &mut Memory) -> Read<EventBody> {
         const EVENT: &str = "model.streaming";
         let kind = &*streaming.kind;
         let Some(class) = self.contract.protocol.model_stream_kinds.get(kind) else {
@@ -224,6 +254,7 @@ impl TaskV1 {
         };
         let id =
             streaming.tool_call_id.as_ref().ok_or_else(|| lacks(EVENT, &streaming.kind, "toolCallId"))?;
+        memory.note_tool(id, streaming.tool_name.as_deref());
         Ok(EventBody::ToolInput(ToolInput {
             call: call(id),
             tool: streaming.tool_name.as_ref().map(arc),
@@ -231,12 +262,19 @@ impl TaskV1 {
         }))
     }
 
-    fn tool(&self, update: &ToolUpdated<'_>) -> Read<EventBody> {
+    fn tool(&self, update: &ToolUpdated<'_>, memory: &mut Memory) -> Read<EventBody> {
         const EVENT: &str = "tool.updated";
         let kind = &*update.kind;
         let Some(class) = self.contract.protocol.tool_update_kinds.get(kind) else {
             return Err(unknown("tool.updated kind", kind));
         };
+        // The todo list of a subagent is its own.
+        let own_call = (update.parent_tool_call_id.is_none() && update.agent_id.is_none())
+            .then_some(update.tool_call_id.as_ref())
+            .flatten();
+        if let Some(id) = own_call {
+            memory.note_tool(id, update.tool_name.as_deref());
+        }
         let stage = match class {
             ToolUpdateClass::Informational => return Ok(EventBody::Informational(EVENT)),
             ToolUpdateClass::Pending => ToolStage::Scheduled {
@@ -251,14 +289,7 @@ impl TaskV1 {
             }
             ToolUpdateClass::Final => {
                 let result = update.result.as_ref().ok_or_else(|| lacks(EVENT, kind, "result"))?;
-                ToolStage::Result(ToolResult {
-                    success: result.success,
-                    content: result.content.map(text_of).unwrap_or_default(),
-                    display: result.display.0.as_ref().map(display),
-                    exit_code: result.perf.0.and_then(|perf| perf.exit_code),
-                    truncated: result.truncated.0.unwrap_or(false),
-                    original_bytes: result.original_bytes.0,
-                })
+                ToolStage::Result(tool_result(result, own_call.is_some_and(|id| memory.todo_call_over(id))))
             }
         };
         let id = update.tool_call_id.as_ref().ok_or_else(|| lacks(EVENT, kind, "toolCallId"))?;
@@ -288,7 +319,11 @@ impl TaskV1 {
                 )
             }
         };
-        Ok(EventBody::TurnEnded { result, input: completed.input_id.as_ref().map(input) })
+        Ok(EventBody::TurnEnded {
+            result,
+            input: completed.input_id.as_ref().map(input),
+            usage: turn_usage(completed),
+        })
     }
 
     fn permission(&self, request: &ask::PermissionRequest<'_>) -> Read<PermissionAsk> {
@@ -366,25 +401,6 @@ impl TaskV1 {
     }
 }
 
-/// Mode changes and context use; everything else about a session update is of no consequence.
-fn session_updated(updated: &SessionUpdated<'_>) -> EventBody {
-    let mut facts = SessionFacts::default();
-    if updated.previous_mode.0.is_some() {
-        facts.mode = updated.mode.0.as_ref().map(arc);
-    }
-    // Side requests (titles, summaries) say nothing about the conversation's own context.
-    if updated.query_source.0.as_deref().is_some_and(|source| source.starts_with("main"))
-        && let (Some(usage), Some(size)) = (updated.usage.0, updated.context_window.0)
-    {
-        let sum = || Some(usage.input_tokens?.saturating_add(usage.output_tokens.unwrap_or(0)));
-        facts.context = usage.total_tokens.or_else(sum).map(|used| ContextUsage { used, size });
-    }
-    if facts == SessionFacts::default() {
-        return EventBody::Informational("session.updated");
-    }
-    EventBody::Facts(facts)
-}
-
 /// Both streams, or the preview when there are none.
 fn tail(update: &ToolUpdated<'_>) -> Option<String> {
     let streams: Vec<&str> = [&update.stdout_tail, &update.stderr_tail]
@@ -402,22 +418,65 @@ fn tail(update: &ToolUpdated<'_>) -> Option<String> {
     }
 }
 
-/// A message, wherever it is.
-fn error_text(error: &RawValue) -> String {
-    match value(error) {
-        Value::String(text) => text,
-        Value::Object(members) => match members.get("message").and_then(Value::as_str) {
-            Some(message) => message.to_owned(),
-            None => error.get().to_owned(),
-        },
-        Value::Null => String::new(),
-        other => other.to_string(),
+/// A message, wherever it is: errors are texts or details with a message.
+pub(super) fn error_text(error: &RawValue) -> String {
+    match error.get().as_bytes().first() {
+        Some(b'{') => {
+            let detail: ErrorDetail<'_> = serde_json::from_str(error.get()).unwrap_or_default();
+            failure::telling(&detail).unwrap_or_else(|| error.get().to_owned())
+        }
+        _ => text_of(error),
     }
+}
+
+fn tool_result(result: &WireResult<'_>, is_todo: bool) -> ToolResult {
+    let display = result.display.0.as_ref();
+    ToolResult {
+        success: result.success,
+        content: result.content.map(text_of).unwrap_or_default(),
+        display: presentation(display, result.content, is_todo && result.success),
+        exit_code: result
+            .perf
+            .0
+            .and_then(|perf| perf.exit_code)
+            .or_else(|| display.and_then(|display| display.exit_code.0)),
+        truncated: result.truncated.0.unwrap_or(false),
+        original_bytes: result.original_bytes.0,
+    }
+}
+
+/// The structured presentation of a result. The todo tool may say its list in the presentation or in the output itself.
+pub(super) fn presentation(
+    display: Option<&Display<'_>>,
+    output: Option<&RawValue>,
+    is_todo: bool,
+) -> Option<ToolDisplay> {
+    if is_todo {
+        let shown = display.and_then(|display| display.todos.0.as_deref()).map(facts::todos);
+        if let Some(todos) = shown.or_else(|| output.and_then(todos_in)) {
+            return Some(ToolDisplay::Todos(todos));
+        }
+    }
+    display.map(self::display)
+}
+
+/// The list in the todo tool's output: an object, or the text of one.
+fn todos_in(output: &RawValue) -> Option<Vec<crate::model::Todo>> {
+    let text = text_of(output);
+    let output: TodoOutput<'_> = serde_json::from_str(&text).ok()?;
+    Some(facts::todos(&output.todos))
 }
 
 fn display(display: &Display<'_>) -> ToolDisplay {
     if display.status.0.as_deref() == Some("backgrounded") {
         return ToolDisplay::Backgrounded;
+    }
+    if let Some(images) = display.images.0.as_deref().filter(|images| !images.is_empty()) {
+        let image = |image: &zcode_protocol::task_v1::payload::Image<'_>| ToolImage {
+            mime: image.mime_type.to_string(),
+            data: arc(&image.base64),
+        };
+        return ToolDisplay::Images(images.iter().map(image).collect());
     }
     match (&*display.kind, &display.file_path, &display.structured_patch) {
         ("file_diff", Some(path), Some(hunks)) => ToolDisplay::FileDiff {
@@ -436,11 +495,70 @@ fn display(display: &Display<'_>) -> ToolDisplay {
     }
 }
 
+/// Nothing is made of a usage that counts nothing: a host that did not ask a provider has no figures, not zeros.
+fn turn_usage(completed: &TurnCompleted<'_>) -> Option<TurnUsage> {
+    let usage = completed.usage.0?;
+    let (input, output) = (usage.input_tokens?, usage.output_tokens?);
+    let total = usage.total_tokens.unwrap_or_else(|| input.saturating_add(output));
+    (input > 0 || output > 0 || total > 0).then_some(TurnUsage {
+        total,
+        input,
+        output,
+        thought: usage.reasoning_tokens,
+        cached_read: usage.cache_read_tokens,
+        cached_write: usage.cache_write_tokens,
+    })
+}
+
+/// Whether an event is about another session. A subagent of this one may ask under its own session's id.
+fn is_foreign(memory: &Memory, event: &DynamicEvent<'_>) -> bool {
+    let says = |origin: Option<&RawValue>| origin.is_some_and(|origin| origin.get() != "null");
+    let other = |session: &Lenient<Text<'_>>| memory.is_other(session.0.as_deref());
+    match event {
+        DynamicEvent::Session(event) => memory.is_other(Some(&event.session_id)),
+        DynamicEvent::Snapshot(snapshot) => memory.is_other(Some(&snapshot.session.session_id)),
+        DynamicEvent::StateUpdated(notification) => {
+            notification.scope.as_deref() == Some("session")
+                && memory.is_other(notification.session_id.as_deref())
+        }
+        DynamicEvent::PermissionRequest(request) => !says(request.origin) && other(&request.session_id),
+        DynamicEvent::UserInputRequest(request) => !says(request.origin) && other(&request.session_id),
+        DynamicEvent::HeadersRequest(request) => other(&request.session_id),
+        DynamicEvent::UserInputResponse { .. } | DynamicEvent::Unknown(_) => false,
+    }
+}
+
+impl Memory {
+    fn is_other(&self, session: Option<&str>) -> bool {
+        match (&self.of, session) {
+            (Some((own, _)), Some(session)) => own.as_str() != session,
+            _ => false,
+        }
+    }
+
+    fn count_foreign(&mut self) {
+        self.foreign += 1;
+        // Powers of two: a flood is one record for every doubling.
+        if let Some((session, _)) = self.of.as_ref().filter(|_| self.foreign.is_power_of_two()) {
+            tracing::debug!(session = %session, count = self.foreign, "host.event.foreign");
+        }
+    }
+
+    fn note_tool(&mut self, call: &str, tool: Option<&str>) {
+        if tool == Some(TODO_TOOL) && self.todo_calls.len() < REMEMBERED && !self.todo_calls.contains(call) {
+            self.todo_calls.insert(call.to_owned());
+        }
+    }
+
+    fn todo_call_over(&mut self, call: &str) -> bool {
+        self.todo_calls.remove(call)
+    }
+}
+
 /// Static names of the types without effect, for records.
 fn informational_name(kind: &str) -> &'static str {
     const NAMES: &[&str] = &[
         "session.created",
-        "session.resumed",
         "session.updated",
         "message.upserted",
         "message.removed",

@@ -1,12 +1,14 @@
 use runtime_discovery::Contract;
 use serde_json::json;
-use zcode_protocol::task_v1::parse_event;
+
+use super::super::read_event;
 
 use super::*;
+use crate::model::ContextUsage;
 
 fn neutral_with(memory: &mut Memory, json: &Value) -> Option<HostEvent> {
     let text = json.to_string();
-    TaskV1::new(Contract::embedded()).neutral(parse_event(&text), memory)
+    TaskV1::new(Contract::embedded()).neutral(read_event(&text), memory).event
 }
 
 fn neutral(json: &Value) -> Option<HostEvent> {
@@ -107,7 +109,7 @@ fn a_tool_call_is_followed_through_its_stages() {
 #[test]
 fn every_result_of_the_contract_ends_a_turn_as_it_says() {
     for (result, class) in &Contract::embedded().protocol.turn_results {
-        let EventBody::TurnEnded { result: found, input } =
+        let EventBody::TurnEnded { result: found, input, .. } =
             body("turn.completed", &json!({"resultType": result, "inputId": "i"}))
         else {
             panic!("{result}: not an end")

@@ -102,7 +102,7 @@ pub(super) fn thought(levels: &wire::ThoughtSettings<'_>) -> Option<ThoughtLevel
 }
 
 /// Todos in a state this program does not know count as pending: a list is information, not a decision.
-fn todos(todos: &[wire::Todo<'_>]) -> Vec<Todo> {
+pub(super) fn todos(todos: &[wire::Todo<'_>]) -> Vec<Todo> {
     let todo = |todo: &wire::Todo<'_>| Todo {
         content: todo.content.0.clone().into_owned(),
         status: match &*todo.status {

@@ -97,7 +97,29 @@ fn is_generic(text: &str) -> bool {
     GENERIC.contains(&text.trim().trim_end_matches('.').to_ascii_lowercase().as_str())
 }
 
+/// The message of an error that says most.
+pub(super) fn telling(error: &ErrorDetail<'_>) -> Option<String> {
+    let reason = error.attribution.0.as_ref().and_then(|at| at.reason.0.as_deref());
+    let (underlying, message) = (error.underlying_error_message.0.as_deref(), error.message.0.as_deref());
+    // A reason that is one word is a code, not an explanation.
+    let sentence = reason.filter(|reason| reason.trim().contains(' '));
+    let said = [sentence, underlying, message, reason].into_iter().flatten();
+    let mut said = said.filter(|text| !text.trim().is_empty());
+    let first = said.clone().find(|text| !is_generic(text));
+    first.or_else(|| said.next()).map(str::to_owned)
+}
+
 impl TaskV1 {
+    /// A feature that the host does not have.
+    pub(super) fn unavailable_feature(&self, operation: &'static str) -> Failure {
+        let version = &self.contract.artifact.app_version;
+        Failure::new(ErrorCode::SessionRefused)
+            .cause(format!("ZCode {version} does not offer \"{operation}\""))
+            .next_step("use a ZCode version that has it, or go on without it")
+            .with(Detail::Operation, operation)
+            .with(Detail::Detected, version)
+    }
+
     /// A turn that failed.
     pub(super) fn turn_failure(&self, error: &ErrorDetail<'_>) -> Failure {
         let headers = self.contract.protocol.error_codes.provider_headers;
@@ -129,14 +151,9 @@ impl TaskV1 {
             .or(from_network.then_some(ErrorCode::NetworkFailed))
             .unwrap_or(ErrorCode::TurnFailed);
 
-        // A reason that is one word is a code, not an explanation.
-        let sentence = reason.as_ref().filter(|reason| reason.trim().contains(' '));
-        let said = [sentence, underlying.as_ref(), message.as_ref(), reason.as_ref()]
-            .into_iter()
-            .flatten()
-            .find(|text| !is_generic(text));
+        let said = telling(error).filter(|text| !is_generic(text));
         let upstream = [provider_code, status, code].into_iter().flatten().next();
-        worded(family, said.map(String::as_str), upstream.as_deref())
+        worded(family, said.as_deref(), upstream.as_deref())
     }
 
     /// A call that was not answered with a result. `quoted` is user text that the host's message must not repeat.
@@ -168,16 +185,28 @@ impl TaskV1 {
             .flatten()
             .find_map(|code| by_code(code, codes.provider_headers))
             .or_else(|| by_words(&error.message));
-        let (why, code) = if error.code == codes.session_not_active || lower.contains("session is not active")
-        {
-            (Refusal::NotActive, ErrorCode::SessionNotFound)
-        } else if lower.contains("already running") {
-            (Refusal::Busy, ErrorCode::SessionBusy)
-        } else if error.code == codes.method_not_found
+        if error.code == codes.method_not_found
             || error.name.as_deref() == Some("Unknown channel")
             || lower.starts_with("not allowed:")
         {
-            (Refusal::Unavailable, ErrorCode::SessionRefused)
+            let failure = self.unavailable_feature(operation).with(Detail::UpstreamCode, error.code);
+            return CallError::Refused { failure, why: Refusal::Unavailable };
+        }
+        // After an attempt to open it, a session that is not active is one that does not exist.
+        let not_active = error.code == codes.session_not_active || lower.contains("session is not active");
+        let missing = error.name.as_deref() == Some("SessionNotFoundError")
+            || lower.starts_with("session not found")
+            || not_active && operation == super::stored::RESUME;
+        if missing {
+            let failure = Failure::new(ErrorCode::SessionNotFound)
+                .with(Detail::UpstreamCode, error.code)
+                .with(Detail::Operation, operation);
+            return CallError::Refused { failure, why: Refusal::NotFound };
+        }
+        let (why, code) = if not_active {
+            (Refusal::NotActive, ErrorCode::SessionNotFound)
+        } else if lower.contains("already running") {
+            (Refusal::Busy, ErrorCode::SessionBusy)
         } else if matches!(family, Some(ErrorCode::SignInRequired | ErrorCode::SignInExpired)) {
             (Refusal::SignIn, family.unwrap_or(ErrorCode::SignInRequired))
         } else {

@@ -13,10 +13,11 @@ use zcode_protocol::task_v1::{call as wire, snapshot};
 
 use super::{TaskV1, facts};
 use crate::client::{Client, Method};
+use crate::descriptor::Memory;
 use crate::host::Subscription;
 use crate::model::{
     Attachment, AttachmentKind, AttachmentSource, CallError, InputAnswer, NewSession, OpenedSession,
-    PromptInput, Refusal, SessionFacts, WorkspaceState,
+    PromptInput, Refusal, WorkspaceState,
 };
 
 // Neutral names, shown in failures and records.
@@ -29,13 +30,12 @@ const READ: &str = "read session";
 const PERMISSION: &str = "answer permission";
 const INPUT: &str = "answer input";
 const HEADERS: &str = "refuse headers";
-const MODE: &str = "set mode";
 const CLOSE: &str = "close session";
 const DISPOSE: &str = "dispose workspace";
 
 const AGENT: &str = "agent";
 
-type Called<T> = Result<T, CallError>;
+pub(super) type Called<T> = Result<T, CallError>;
 
 /// A path as text. The host's wire has no other paths.
 fn text_path(path: &Path) -> Called<&str> {
@@ -47,7 +47,7 @@ fn text_path(path: &Path) -> Called<&str> {
     })
 }
 
-fn result_of<'a, T: Deserialize<'a>>(operation: &'static str, result: &'a RawValue) -> Called<T> {
+pub(super) fn result_of<'a, T: Deserialize<'a>>(operation: &'static str, result: &'a RawValue) -> Called<T> {
     serde_json::from_str(result.get()).map_err(|_| TaskV1::bad_result(operation))
 }
 
@@ -71,7 +71,7 @@ impl TaskV1 {
     }
 
     /// A method of the `agent` service with parameters of its own.
-    async fn call_agent<P: serde::Serialize>(
+    pub(super) async fn call_agent<P: serde::Serialize>(
         &self,
         client: &Client,
         operation: &'static str,
@@ -79,8 +79,22 @@ impl TaskV1 {
         ws: &Path,
         own: P,
     ) -> Called<Box<RawValue>> {
+        self.call_quoting(client, operation, name, ws, own, &[]).await
+    }
+
+    /// The same with user text among the parameters, which the host's message must not repeat.
+    pub(super) async fn call_quoting<P: serde::Serialize>(
+        &self,
+        client: &Client,
+        operation: &'static str,
+        name: &str,
+        ws: &Path,
+        own: P,
+        quoted: &[&str],
+    ) -> Called<Box<RawValue>> {
         let params = wire::InWorkspace { workspace_path: text_path(ws)?, own };
-        self.call(client, self.agent(operation, name), &params).await
+        let called = client.call(self.agent(operation, name), &params).await;
+        called.map_err(|trouble| self.call_error(operation, trouble, quoted))
     }
 
     /// An operation that the contract assigns to a service. `workspacePath` is not among the parameters of answers.
@@ -96,9 +110,7 @@ impl TaskV1 {
             self.contract.protocol.operations.get(key)
         else {
             return Err(CallError::Refused {
-                failure: Failure::new(ErrorCode::SessionRefused)
-                    .cause(format!("this ZCode version has no operation \"{operation}\""))
-                    .with(Detail::Operation, operation),
+                failure: self.unavailable_feature(operation),
                 why: Refusal::Unavailable,
             });
         };
@@ -173,9 +185,10 @@ impl TaskV1 {
         let params = wire::InWorkspace { workspace_path: text_path(ws)?, own };
         let timeout = self.contract.protocol.timeouts_ms.subscription_snapshot();
         let started = std::time::Instant::now();
+        let memory = Memory { task_v1: super::Memory::of(session, ws) };
         let method = Method { operation: SUBSCRIBE, service: &event.service, name: &event.event, timeout };
         let opening = client
-            .listen(method, &params)
+            .listen(method, &params, memory)
             .await
             .map_err(|trouble| self.call_error(SUBSCRIBE, trouble, &[]))?;
         // Whatever happens from here on, a queue nobody holds ends the subscription.
@@ -295,19 +308,6 @@ impl TaskV1 {
             response: wire::HeadersResponse { headers_applied: false, error_message: reason },
         };
         self.call_agent(client, HEADERS, "respondProviderRuntimeHeaders", ws, own).await.map(drop)
-    }
-
-    pub(crate) async fn set_mode(
-        &self,
-        client: &Client,
-        ws: &Path,
-        session: &SessionId,
-        mode: &str,
-    ) -> Called<SessionFacts> {
-        let own = wire::SetMode { session_id: session.as_str(), mode };
-        let result = self.call_agent(client, MODE, "setMode", ws, own).await?;
-        let snapshot: snapshot::Snapshot<'_> = result_of(MODE, &result)?;
-        Ok(facts::of_snapshot(&snapshot))
     }
 
     pub(crate) async fn close_session(&self, client: &Client, ws: &Path, session: &SessionId) -> Called<()> {
