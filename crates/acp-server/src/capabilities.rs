@@ -44,6 +44,7 @@ pub enum Capability {
     DeleteSession,
     SetMode,
     SetConfigOption,
+    SetModel,
     Prompt,
     Image,
     Audio,
@@ -54,34 +55,40 @@ pub enum Capability {
     SystemPrompt,
 }
 
-const NOT_YET: State = State::Absent("this version of zcode-acp does not offer that method yet");
-
 const fn item(capability: Capability, method: Option<&'static str>, state: State) -> Item {
     Item { capability, method, state }
 }
 
 /// Every item.
 pub const REGISTRY: &[Item] = &[
+    // A terminal method needs a command to run in it, and there is none yet: what does not work is not offered.
     item(Capability::Authenticate, Some("authenticate"), State::Built),
-    item(Capability::Logout, Some("logout"), NOT_YET),
+    item(
+        Capability::Logout,
+        Some("logout"),
+        State::Absent("sign out in the ZCode desktop app, whose sign-in the agent uses"),
+    ),
     item(Capability::NewSession, Some("session/new"), State::Built),
-    item(Capability::LoadSession, Some("session/load"), NOT_YET),
-    item(Capability::ListSessions, Some("session/list"), NOT_YET),
-    item(Capability::ResumeSession, Some("session/resume"), NOT_YET),
+    item(Capability::LoadSession, Some("session/load"), State::Built),
+    item(Capability::ListSessions, Some("session/list"), State::Built),
+    item(Capability::ResumeSession, Some("session/resume"), State::Built),
     item(Capability::CloseSession, Some("session/close"), State::Built),
     item(
         Capability::DeleteSession,
         Some("session/delete"),
         State::Absent("sessions are deleted in the ZCode desktop app"),
     ),
-    item(Capability::SetMode, Some("session/set_mode"), NOT_YET),
-    item(Capability::SetConfigOption, Some("session/set_config_option"), NOT_YET),
+    item(Capability::SetMode, Some("session/set_mode"), State::Built),
+    item(Capability::SetConfigOption, Some("session/set_config_option"), State::Built),
+    // No longer in the protocol, in both spellings it had; answered for clients that still send them.
+    item(Capability::SetModel, Some("session/set_model"), State::Built),
+    item(Capability::SetModel, Some("session/setModel"), State::Built),
     item(Capability::Prompt, Some("session/prompt"), State::Built),
-    item(Capability::Image, None, State::Absent("image blocks are not supported yet")),
-    item(Capability::Audio, None, State::Absent("audio blocks are not supported yet")),
-    item(Capability::EmbeddedContext, None, State::Absent("embedded resources are not supported yet")),
-    item(Capability::McpHttp, None, State::Absent("MCP servers are not supported yet")),
-    item(Capability::McpSse, None, State::Absent("MCP servers are not supported yet")),
+    item(Capability::Image, None, State::Built),
+    item(Capability::Audio, None, State::Built),
+    item(Capability::EmbeddedContext, None, State::Built),
+    item(Capability::McpHttp, None, State::Built),
+    item(Capability::McpSse, None, State::Built),
     item(Capability::AdditionalDirectories, None, State::Absent("ZCode works in one directory")),
     item(Capability::SystemPrompt, None, State::Absent("ZCode has no channel for it")),
 ];
@@ -212,7 +219,8 @@ mod tests {
             Capability::NewSession
             | Capability::Prompt
             | Capability::SetMode
-            | Capability::SetConfigOption => None,
+            | Capability::SetConfigOption
+            | Capability::SetModel => None,
         }
     }
 

@@ -13,14 +13,15 @@ use agent_client_protocol::{Client, ConnectionTo, Dispatch, Error, HandleDispatc
 use diag_model::{ErrorCode, Failure, SessionId, one_line};
 use serde::Serialize;
 use serde_json::{Map, Value};
-use session_coordinator::client::{Reply, StopReason};
-use session_coordinator::{Coordinator, NewSessionAnswer};
+use session_coordinator::client::{ConfigId, Reply, StopReason};
+use session_coordinator::{Coordinator, ListAnswer, ListRequest, SessionSetup};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use crate::capabilities::{AUTH_METHOD, Capability, Identity, guard};
-use crate::convert::{from_acp, to_acp};
-use crate::error_map::{invalid_params, invalid_request, method_not_found, to_error};
+use crate::capabilities::{Identity, guard};
+use crate::convert::{content, from_acp, setup, to_acp};
+use crate::error_map::{invalid_request, method_not_found, to_error};
 use crate::port::Port;
+use crate::request::{self, Request};
 use crate::serve::end::{End, FENCE_METHOD};
 use crate::transport::reader::AskedVersion;
 
@@ -74,10 +75,13 @@ impl Connection {
             }
             (Phase::Initialized, _) => match guard(method) {
                 Err(reason) => refuse(responder, method_not_found(reason)),
-                Ok(capability) => match from_acp::object(params) {
-                    Ok(params) => self.offered(capability, &params, responder),
-                    Err(failure) => fail(responder, &failure),
-                },
+                Ok(capability) => {
+                    match from_acp::object(params).and_then(|params| request::decode(capability, params)) {
+                        Ok(Some(request)) => self.offered(request, responder),
+                        Ok(None) => refuse(responder, method_not_found(None)),
+                        Err(failure) => fail(responder, &failure),
+                    }
+                }
             },
         }
     }
@@ -85,6 +89,9 @@ impl Connection {
     fn initialize(&mut self, params: &Value, responder: Responder) {
         // The SDK has checked the version already.
         self.phase = Phase::Initialized;
+        let profile = from_acp::profile(params);
+        self.port.set_profile(profile);
+        self.coordinator.set_profile(profile);
         let info = |field| {
             let text = params.pointer("/clientInfo").and_then(|info| info.get(field)).and_then(Value::as_str);
             text.map(|text| one_line(text).chars().take(80).collect::<String>())
@@ -99,41 +106,83 @@ impl Connection {
         answer(responder, &self.identity.answer());
     }
 
-    fn offered(&self, capability: Capability, params: &Map<String, Value>, responder: Responder) {
-        match capability {
-            Capability::Authenticate => authenticate(params, responder),
-            Capability::NewSession => match from_acp::new_session(params) {
-                Ok(request) => {
-                    let cancel = CancellationToken::new();
-                    let watch = watch(&responder, {
-                        let cancel = cancel.clone();
-                        move || cancel.cancel()
-                    });
-                    let reply = self.reply(responder, Some(watch), |new: NewSessionAnswer| {
-                        acp::NewSessionResponse::new(new.session.as_str().to_owned())
-                    });
-                    self.coordinator.new_session(request, cancel, reply);
-                }
-                Err(failure) => fail(responder, &failure),
-            },
-            Capability::CloseSession => match from_acp::session(params) {
-                Ok(session) => {
-                    self.preparing.cancel(&session);
-                    let reply = self.reply(responder, None, |()| acp::CloseSessionResponse::new());
-                    self.coordinator.close(&session, reply);
-                }
-                Err(failure) => fail(responder, &failure),
-            },
-            Capability::Prompt => match (from_acp::session(params), from_acp::prompt(params)) {
-                (Ok(session), Ok(draft)) => self.prompt(session, draft, responder),
-                (Err(failure), _) | (_, Err(failure)) => fail(responder, &failure),
-            },
-            // Without a method of their own, or not built: the guard has refused them.
-            _ => refuse(responder, method_not_found(None)),
+    fn offered(&self, request: Request, responder: Responder) {
+        let coordinator = &self.coordinator;
+        match request {
+            Request::Authenticate => {
+                coordinator.check_sign_in(self.reply(responder, None, |()| acp::AuthenticateResponse::new()));
+            }
+            Request::New(request) => {
+                let (cancel, watch) = cancellable(&responder);
+                let reply = self.reply(responder, Some(watch), |new: SessionSetup| {
+                    let session = new.session.as_str().to_owned();
+                    let (modes, options) = setup::setup(new);
+                    acp::NewSessionResponse::new(session).modes(modes).config_options(options)
+                });
+                coordinator.new_session(request, cancel, reply);
+            }
+            Request::Load(request) => {
+                let (cancel, watch) = cancellable(&responder);
+                let reply = self.reply(responder, Some(watch), |open: SessionSetup| {
+                    let (modes, options) = setup::setup(open);
+                    acp::LoadSessionResponse::new().modes(modes).config_options(options)
+                });
+                coordinator.load(request, cancel, reply);
+            }
+            Request::Resume(request) => {
+                let (cancel, watch) = cancellable(&responder);
+                let reply = self.reply(responder, Some(watch), |open: SessionSetup| {
+                    let (modes, options) = setup::setup(open);
+                    acp::ResumeSessionResponse::new().modes(modes).config_options(options)
+                });
+                coordinator.resume(request, cancel, reply);
+            }
+            Request::List(request) => self.list(request, responder),
+            Request::Close(session) => {
+                self.preparing.cancel(&session);
+                coordinator
+                    .close(&session, self.reply(responder, None, |()| acp::CloseSessionResponse::new()));
+            }
+            Request::SetMode(session, mode) => {
+                let reply = self.reply(responder, None, |_: SessionSetup| acp::SetSessionModeResponse::new());
+                coordinator.set_mode(&session, mode, reply);
+            }
+            Request::SetOption(session, option, value) => {
+                let reply = self.reply(responder, None, |now: SessionSetup| {
+                    acp::SetSessionConfigOptionResponse::new(setup::options(now.options))
+                });
+                coordinator.set_option(&session, option, value, reply);
+            }
+            Request::SetModel(session, model) => {
+                let reply = self.reply(responder, None, |_: SessionSetup| Map::<String, Value>::new());
+                coordinator.set_option(&session, ConfigId::Model, model, reply);
+            }
+            Request::Prompt(session, draft) => self.prompt(session, draft, responder),
         }
     }
 
-    fn prompt(&self, session: SessionId, draft: from_acp::Draft, responder: Responder) {
+    /// Lists sessions. Nothing has to be undone when the client withdraws, so whoever is first answers.
+    fn list(&self, request: ListRequest, responder: Responder) {
+        let (cancel, watch) = cancellable(&responder);
+        let reply = self.reply(responder, Some(watch), setup::list);
+        let (listed, answered) = tokio::sync::oneshot::channel();
+        self.coordinator.list(
+            request,
+            Reply::new(move |page: Result<ListAnswer, Failure>| {
+                let _ = listed.send(page);
+            }),
+        );
+        tokio::spawn(async move {
+            let page = tokio::select! {
+                biased;
+                page = answered => page.unwrap_or_else(|_| Err(Failure::new(ErrorCode::Internal))),
+                () = cancel.cancelled() => Err(Failure::new(ErrorCode::RequestCancelled)),
+            };
+            reply.send(page);
+        });
+    }
+
+    fn prompt(&self, session: SessionId, draft: content::Draft, responder: Responder) {
         let preparing = Arc::clone(&self.preparing);
         let coordinator = self.coordinator.clone();
         let watch = watch(&responder, {
@@ -147,7 +196,7 @@ impl Connection {
         let reply = self.reply(responder, Some(watch), |reason: StopReason| {
             acp::PromptResponse::new(to_acp::stop_reason(reason))
         });
-        if draft.is_text() && !preparing.has(&session) {
+        if draft.is_at_hand() && !preparing.has(&session) {
             coordinator.prompt(&session, draft.resolve(), reply);
             return;
         }
@@ -226,20 +275,14 @@ fn watch(responder: &Responder, cancel: impl FnOnce() + Send + 'static) -> DropG
     guard
 }
 
-fn authenticate(params: &Map<String, Value>, responder: Responder) {
-    match from_acp::string(params, "methodId") {
-        // Whether anybody is signed in is known only to the host, which is asked with every new session.
-        Ok(AUTH_METHOD) => {
-            let failure = Failure::new(ErrorCode::SignInRequired)
-                .cause("the agent cannot sign in by itself")
-                .next_step("sign in with the ZCode desktop app, then create the session again");
-            fail(responder, &failure);
-        }
-        Ok(_) => {
-            fail(responder, &invalid_params("methodId", "is not one of the offered authentication methods"));
-        }
-        Err(failure) => fail(responder, &failure),
-    }
+/// A token that is cancelled when the client withdraws the request before the guard is dropped.
+fn cancellable(responder: &Responder) -> (CancellationToken, DropGuard) {
+    let cancel = CancellationToken::new();
+    let watch = watch(responder, {
+        let cancel = cancel.clone();
+        move || cancel.cancel()
+    });
+    (cancel, watch)
 }
 
 fn answer(responder: Responder, value: &impl Serialize) {

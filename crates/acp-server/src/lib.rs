@@ -3,6 +3,7 @@
 //! * [`serve`]: one connection from its first byte to the last.
 //! * [`transport`]: lines in and out on own threads, bounded, with nothing of the input echoed.
 //! * `connection`: the dispatcher; it decodes, hands over and never waits.
+//! * `request`: the requests that are offered, decoded.
 //! * [`capabilities`]: the one table of what is offered.
 //! * `convert`: the two directions between protocol types and neutral ones.
 //! * `port`: what the session machines want from the client.
@@ -15,6 +16,7 @@ mod connection;
 mod convert;
 mod error_map;
 mod port;
+mod request;
 mod serve;
 pub mod transport;
 

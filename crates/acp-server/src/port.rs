@@ -1,25 +1,37 @@
 //! The client as the session machines see it.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
 use agent_client_protocol::{Client, ConnectionTo};
 use diag_model::SessionId;
 use futures::future::BoxFuture;
-use session_coordinator::client::{ClientPort, PermissionAnswer, PermissionPrompt, Update};
+use session_coordinator::client::{
+    ClientPort, ClientProfile, FormAnswer, FormPrompt, PermissionAnswer, PermissionPrompt, Update,
+};
 
-use crate::convert::to_acp;
+use crate::convert::{form, to_acp};
 use crate::transport::ledger::Ledger;
 
 /// Queues what goes to the client. Updates, requests and answers share the SDK's one queue, which keeps their order.
 pub(crate) struct Port {
     /// Known from the first message on; sessions exist only after that.
     connection: OnceLock<ConnectionTo<Client>>,
+    /// What the client declared; nothing until it has.
+    profile: RwLock<ClientProfile>,
     ledger: Arc<Ledger>,
 }
 
 impl Port {
     pub(crate) fn new(ledger: Arc<Ledger>) -> Self {
-        Self { connection: OnceLock::new(), ledger }
+        Self { connection: OnceLock::new(), profile: RwLock::default(), ledger }
+    }
+
+    pub(crate) fn set_profile(&self, profile: ClientProfile) {
+        *self.profile.write().unwrap_or_else(PoisonError::into_inner) = profile;
+    }
+
+    fn profile(&self) -> ClientProfile {
+        *self.profile.read().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn attach(&self, connection: &ConnectionTo<Client>) {
@@ -31,7 +43,7 @@ impl ClientPort for Port {
     fn update(&self, session: &SessionId, update: Update) {
         let Some(connection) = self.connection.get() else { return };
         let weight = update.weight();
-        let notification = to_acp::update(session, update);
+        let Some(notification) = to_acp::update(session, update, self.profile()) else { return };
         // A refusal means that the connection has ended: nobody is left to tell.
         let _ = self.ledger.enter(weight, || connection.send_notification(notification));
     }
@@ -51,6 +63,24 @@ impl ClientPort for Port {
                 Err(error) => {
                     tracing::info!(code = error.code.value(), "permission.unanswered");
                     PermissionAnswer::Failed
+                }
+            }
+        })
+    }
+
+    fn ask_form(&self, session: &SessionId, form: FormPrompt) -> BoxFuture<'static, FormAnswer> {
+        // A client that has not declared forms is never sent one.
+        let connection = self.connection.get().filter(|_| self.profile().forms);
+        let Some(connection) = connection else {
+            return Box::pin(std::future::ready(FormAnswer::Failed));
+        };
+        let sent = connection.send_request(form::request(session, &form));
+        Box::pin(async move {
+            match sent.block_task().await {
+                Ok(answer) => form::answer(&form.questions, answer),
+                Err(error) => {
+                    tracing::info!(code = error.code.value(), "form.unanswered");
+                    FormAnswer::Failed
                 }
             }
         })

@@ -194,7 +194,7 @@ fn case_16_prompts_that_cannot_be_sent() {
     for (prompt, field) in [
         (json!([]), "prompt"),
         (json!([{"type": "text", "text": ""}]), "prompt[0]"),
-        (json!([text, {"type": "image", "data": "!CANARY!", "mimeType": "image/png"}]), "prompt[1]"),
+        (json!([text, {"type": "image", "data": "!CANARY!", "mimeType": "image/png"}]), "prompt[1].data"),
         (json!([text, {"type": "resource_link", "name": "CANARY", "uri": "file:CANARY"}]), "prompt[1].uri"),
         (json!("CANARY"), "prompt"),
     ] {
@@ -214,7 +214,25 @@ fn invalid_params_name_the_field_and_never_the_value() {
         ("session/new", json!({"mcpServers": []}), "cwd"),
         ("session/new", json!({"cwd": ["CANARY"], "mcpServers": []}), "cwd"),
         ("session/new", json!({"cwd": "/CANARY"}), "mcpServers"),
-        ("session/new", json!({"cwd": "/CANARY", "mcpServers": [server]}), "mcpServers"),
+        ("session/new", json!({"cwd": "/CANARY", "mcpServers": [server, server]}), "mcpServers[1].name"),
+        ("session/load", json!({"sessionId": "CANARY", "cwd": "/CANARY"}), "mcpServers"),
+        ("session/resume", json!({"sessionId": "CANARY", "cwd": 1}), "cwd"),
+        ("session/list", json!({"cwd": "CANARY"}), "cwd"),
+        ("session/list", json!({"cursor": ["CANARY"]}), "cursor"),
+        ("session/set_mode", json!({"sessionId": "CANARY", "modeId": 1}), "modeId"),
+        (
+            "session/set_config_option",
+            json!({"sessionId": "s", "configId": "CANARY", "value": "CANARY"}),
+            "configId",
+        ),
+        (
+            "session/set_config_option",
+            json!({"sessionId": "s", "configId": "mode", "type": "boolean", "value": true}),
+            "type",
+        ),
+        ("session/set_config_option", json!({"sessionId": "s", "configId": "mode", "value": true}), "value"),
+        ("session/set_model", json!({"sessionId": "CANARY"}), "modelId"),
+        ("session/setModel", json!({"modelId": "CANARY"}), "sessionId"),
         (
             "session/new",
             json!({"cwd": "/CANARY", "mcpServers": [], "additionalDirectories": ["/CANARY"]}),
@@ -230,11 +248,10 @@ fn invalid_params_name_the_field_and_never_the_value() {
         assert_eq!(answer["error"]["data"]["field"], field, "{method}");
         assert!(!answer.to_string().contains("CANARY"), "{answer}");
     }
-    let refused = client.call("session/new", &json!({"cwd": "/", "mcpServers": [{"name": "x"}]}));
+    let acp = json!([{"type": "acp", "name": "x", "id": "CANARY"}]);
+    let refused = client.call("session/new", &json!({"cwd": "/", "mcpServers": acp}));
     assert_eq!(refused["error"]["data"]["code"], "ZA606");
-    let auth = client.call("authenticate", &json!({"methodId": "zcode-sign-in"}));
-    assert_eq!(auth["error"]["code"], -32000);
-    assert_eq!(auth["error"]["data"]["code"], "ZA501");
+    assert!(refused["error"]["message"].as_str().unwrap().contains("mcpServers[0].type is acp"), "{refused}");
 }
 
 #[test]
@@ -259,8 +276,11 @@ fn what_is_not_offered_is_not_found() {
         let built = item.state == acp_server::capabilities::State::Built;
         assert_eq!(error != Some(-32601), built, "{method}");
     }
-    assert_eq!(answer["result"]["agentCapabilities"]["sessionCapabilities"], json!({"close": {}}));
-    assert_eq!(answer["result"]["agentCapabilities"]["loadSession"], false);
+    let caps = &answer["result"]["agentCapabilities"];
+    assert_eq!(caps["sessionCapabilities"], json!({"list": {}, "resume": {}, "close": {}}));
+    assert_eq!(caps["loadSession"], true);
+    assert_eq!(caps["promptCapabilities"], json!({"image": true, "audio": true, "embeddedContext": true}));
+    assert_eq!(caps["mcpCapabilities"], json!({"http": true, "sse": true}));
 }
 
 #[test]

@@ -2,6 +2,9 @@
 
 #![allow(dead_code, unreachable_pub)]
 
+pub mod schema;
+
+use std::collections::HashMap;
 use std::io::{BufRead as _, BufReader, PipeReader, PipeWriter, Write as _};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -27,6 +30,8 @@ pub struct Client {
     unread: Option<PipeReader>,
     paused: Arc<AtomicBool>,
     next_id: u64,
+    /// Methods of the requests sent, by id.
+    asked: HashMap<String, String>,
 }
 
 pub fn options() -> AgentOptions {
@@ -66,6 +71,7 @@ impl Client {
             unread: Some(output),
             paused: Arc::default(),
             next_id: 1000,
+            asked: HashMap::new(),
         }
     }
 
@@ -105,14 +111,41 @@ impl Client {
     }
 
     pub fn send(&mut self, message: &Value) {
+        if let (Some(id), Some(method)) = (message.get("id"), message["method"].as_str()) {
+            self.asked.insert(id.to_string(), method.to_owned());
+        }
         self.send_raw(format!("{message}\n").as_bytes());
     }
 
     /// The next message of any kind.
     pub fn recv(&mut self) -> Value {
         let line = self.lines.recv_timeout(DEADLINE).expect("a line in time");
-        let message: Value = serde_json::from_str(&line).expect("a line is JSON");
+        self.checked(&line)
+    }
+
+    /// A line as a message that follows the protocol's schema.
+    fn checked(&self, line: &str) -> Value {
+        let message: Value = serde_json::from_str(line).expect("a line is JSON");
         assert_eq!(message["jsonrpc"], "2.0");
+        let (name, value) = match message["method"].as_str() {
+            Some(method) => {
+                let ending = if message.get("id").is_some() { "Request" } else { "Notification" };
+                let name = schema::type_of(method, &[ending]);
+                (name.unwrap_or_else(|| panic!("the protocol has no {method}")), &message["params"])
+            }
+            None if message.get("error").is_some() => ("Error", &message["error"]),
+            None => {
+                let asked = self.asked.get(&message["id"].to_string());
+                // What was written as raw bytes is not known, and old methods are not in the schema.
+                let Some(name) = asked.and_then(|method| schema::type_of(method, &["Response"])) else {
+                    return message;
+                };
+                (name, &message["result"])
+            }
+        };
+        if let Err(error) = schema::check(name, value) {
+            panic!("{error}\nin {line}");
+        }
         message
     }
 
@@ -188,7 +221,7 @@ impl Client {
     /// Everything that is still to come after the end.
     pub fn rest(&mut self) -> Vec<Value> {
         std::iter::from_fn(|| self.lines.recv_timeout(DEADLINE).ok())
-            .map(|line| serde_json::from_str(&line).unwrap())
+            .map(|line| self.checked(&line))
             .collect()
     }
 }
