@@ -10,6 +10,9 @@ use tokio::io::{
 use super::*;
 use crate::model::{EventBody, Refusal};
 
+#[path = "host_calls_tests.rs"]
+mod calls;
+
 const SOON: Duration = Duration::from_secs(10);
 
 /// The far end of the wire.

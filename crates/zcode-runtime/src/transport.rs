@@ -7,6 +7,7 @@ use std::collections::VecDeque;
 use std::ops::Range;
 
 use memchr::memchr;
+use memchr::memmem::Finder;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
@@ -25,16 +26,17 @@ const LAST_LINES: std::time::Duration = std::time::Duration::from_millis(50);
 /// Lines towards the host that may wait.
 pub(crate) const OUT_QUEUE: usize = 256;
 
-/// Splits a stream into frames. A line that starts with the nonce is one; any other is noise.
+/// Splits a stream into frames. A frame is what follows the nonce up to the end of the line; everything else is noise, also
+/// what stands before the nonce on the same line, because others do not end their lines for us.
 pub(crate) struct FrameDecoder {
-    prefix: Vec<u8>,
+    prefix: Finder<'static>,
     max: usize,
     buffer: Vec<u8>,
     /// Where the current line begins.
     start: usize,
     /// Up to where it has been searched for its end.
     searched: usize,
-    /// The current line is noise that is thrown away up to its end.
+    /// The beginning of the current line was noise and is thrown away already.
     skipping: bool,
     noise: Noise,
 }
@@ -62,7 +64,7 @@ impl FrameDecoder {
         let mut prefix = nonce.as_bytes().to_vec();
         prefix.push(b' ');
         Self {
-            prefix,
+            prefix: Finder::new(&prefix).into_owned(),
             max,
             buffer: Vec::with_capacity(CHUNK),
             start: 0,
@@ -97,38 +99,42 @@ impl FrameDecoder {
             let line = self.start..self.searched + at;
             self.start = line.end + 1;
             self.searched = self.start;
-            if std::mem::take(&mut self.skipping) {
-                self.noise.bytes += line.len() as u64;
-                continue;
-            }
             let text = &self.buffer[line.clone()];
-            if text.starts_with(&self.prefix) {
-                let body = line.start + self.prefix.len()..line.end;
+            let nonce = self.find_nonce(text);
+            let noise = &text[..nonce.unwrap_or(text.len())];
+            self.noise.add(noise, std::mem::take(&mut self.skipping));
+            if let Some(at) = nonce {
+                let body = line.start + at + self.prefix.needle().len()..line.end;
                 if body.len() > self.max {
                     return Err(FrameTooLong { limit: self.max });
                 }
                 return Ok(Some(body));
             }
-            if !text.is_empty() {
-                self.noise.line(text);
-            }
         }
+    }
+
+    fn find_nonce(&self, text: &[u8]) -> Option<usize> {
+        // Nearly always it is at the very beginning, and a frame is not searched through.
+        if text.starts_with(self.prefix.needle()) { Some(0) } else { self.prefix.find(text) }
     }
 
     /// Keeps an unfinished line from growing for ever.
     fn give_up_on_long_line(&mut self) -> Result<(), FrameTooLong> {
         let line = &self.buffer[self.start..];
-        if self.skipping {
-            self.noise.bytes += line.len() as u64;
-            self.start = self.buffer.len();
-        } else if line.len() >= self.prefix.len() && !line.starts_with(&self.prefix) {
-            if line.len() > NOISE_BYTES {
-                self.noise.line(line);
-                self.skipping = true;
-                self.start = self.buffer.len();
+        let prefix = self.prefix.needle().len();
+        let noise = match self.find_nonce(line) {
+            Some(0) if line.len() > self.max.saturating_add(prefix) => {
+                return Err(FrameTooLong { limit: self.max });
             }
-        } else if line.len() > self.max.saturating_add(self.prefix.len()) {
-            return Err(FrameTooLong { limit: self.max });
+            Some(at) => at,
+            // The nonce may have begun.
+            None if line.len() > NOISE_BYTES + prefix => line.len() - (prefix - 1),
+            None => 0,
+        };
+        if noise > 0 {
+            let begins = std::mem::replace(&mut self.skipping, true);
+            self.noise.add(&line[..noise], begins);
+            self.start += noise;
         }
         Ok(())
     }
@@ -143,9 +149,13 @@ impl FrameDecoder {
 }
 
 impl Noise {
-    fn line(&mut self, text: &[u8]) {
-        self.lines += 1;
+    /// A line, or more of the one before.
+    fn add(&mut self, text: &[u8], more: bool) {
         self.bytes += text.len() as u64;
+        if more || text.is_empty() {
+            return;
+        }
+        self.lines += 1;
         if self.tail.len() == NOISE_LINES {
             self.tail.pop_front();
         }
@@ -264,8 +274,25 @@ mod tests {
     fn only_lines_with_the_nonce_are_frames() {
         let (frames, noise) =
             decode(b"hello\nn0nce {}\n\nn0ncex {}\n n0nce {}\nn0nce  1\nn0nce tail", &[4096], 100).unwrap();
-        assert_eq!(frames, [b"{}".to_vec(), b" 1".to_vec()]);
+        assert_eq!(frames, [b"{}".to_vec(), b"{}".to_vec(), b" 1".to_vec()]);
         assert_eq!(noise, 3, "an empty line is nothing at all");
+    }
+
+    #[test]
+    fn noise_without_an_end_does_not_swallow_the_frame_behind_it() {
+        for cut in [1, 2, 3, 7, 4096] {
+            let (frames, noise) = decode(b"warning: n0nce{n0nce {\"a\":1}\nn0nce 2\n", &[cut], 100).unwrap();
+            assert_eq!(frames, [br#"{"a":1}"#.to_vec(), b"2".to_vec()], "cut {cut}");
+            assert_eq!(noise, 1);
+            let mut long = vec![b'x'; 100_000];
+            long.extend_from_slice(b"n0nce 3\n");
+            assert_eq!(decode(&long, &[cut], 100).unwrap(), (vec![b"3".to_vec()], 1), "cut {cut}");
+        }
+        let mut decoder = FrameDecoder::new("n0nce", 10);
+        decoder.space().extend_from_slice(b"noise n0nce 0123456789");
+        assert_eq!(decoder.next(), Ok(None));
+        decoder.space().extend_from_slice(b"x");
+        assert_eq!(decoder.next(), Err(FrameTooLong { limit: 10 }));
     }
 
     #[test]
@@ -343,7 +370,8 @@ mod tests {
 
         #[test]
         fn chunking_does_not_matter(
-            lines in prop::collection::vec(prop_oneof!["n0nce [a-z{}]{0,40}", "[a-z ]{0,30}", "n0nc", "[x]{500,700}"], 0..12),
+            lines in prop::collection::vec(prop_oneof!["n0nce [a-z{}]{0,40}", "[a-z ]{0,30}", "n0nc", "[x]{500,700}",
+                "[a-z]{1,20}n0nce [a-z]{0,9}", "[x]{500,700}n0nce [a-z]{0,9}"], 0..12),
             cuts in prop::collection::vec(1usize..50, 1..8),
             ended in any::<bool>(),
         ) {
@@ -353,7 +381,7 @@ mod tests {
             let cut = decode(input.as_bytes(), &cuts, 100).unwrap();
             prop_assert_eq!(&whole.0, &cut.0);
             let complete = if ended { lines.len() } else { lines.len().saturating_sub(1) };
-            let frames = lines[..complete].iter().filter(|line| line.starts_with("n0nce ")).count();
+            let frames = lines[..complete].iter().filter(|line| line.contains("n0nce ")).count();
             prop_assert_eq!(whole.0.len(), frames);
         }
 

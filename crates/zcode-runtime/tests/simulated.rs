@@ -1,78 +1,12 @@
 //! The whole runtime against the simulated host, over a byte stream in this process.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-use std::path::Path;
-use std::sync::Arc;
-use std::time::Duration;
+mod simulated_support;
 
-use diag_model::{Detail, ErrorCode, InputId, SessionId};
-use runtime_discovery::Contract;
-use simulator::{ScenarioSource, SimOptions};
-use zcode_runtime::host::{Host, HostLauncher, HostSource, HostState, HostStream, Subscription};
-use zcode_runtime::model::{
-    CallError, EventBody, HostEvent, HostProfile, NewSession, PromptInput, ToolDisplay, ToolStage, TurnResult,
-};
-
-const SOON: Duration = Duration::from_secs(20);
-
-struct World {
-    host: Host,
-    session: SessionId,
-    subscription: Subscription,
-    dir: tempfile::TempDir,
-}
-
-impl World {
-    fn ws(&self) -> &Path {
-        self.dir.path()
-    }
-
-    async fn next(&mut self) -> HostEvent {
-        let event = tokio::time::timeout(SOON, self.subscription.events.recv()).await;
-        event.expect("an event in time").expect("an open stream")
-    }
-
-    async fn prompt(&self, text: &str) -> Result<(), CallError> {
-        let input = PromptInput { input: "input-1".into(), text: text.to_owned(), attachments: Vec::new() };
-        self.host.prompt(self.ws(), &self.session, &input).await
-    }
-}
-
-async fn launch(scenario: Option<&str>, state: &Path) -> Host {
-    let options = {
-        let (scenario, state) =
-            (scenario.map(|name| ScenarioSource::Builtin(name.to_owned())), state.to_owned());
-        move || SimOptions {
-            scenario: scenario.clone(),
-            state_dir: Some(state.clone()),
-            ..SimOptions::default()
-        }
-    };
-    let open = Arc::new(move || {
-        let (near, far) = tokio::io::duplex(64 << 10);
-        let (read, write) = tokio::io::split(far);
-        tokio::spawn(simulator::serve(read, write, options()));
-        let (read, write) = tokio::io::split(near);
-        Ok(HostStream { read: Box::new(read), write: Box::new(write) })
-    });
-    let profile = Arc::new(HostProfile::simulated(&Contract::embedded()));
-    let launcher = HostLauncher::new(HostSource::Stream { profile, open });
-    assert!(launcher.simulated());
-    launcher.start().await.expect("the simulated host starts")
-}
-
-async fn world(scenario: Option<&str>) -> World {
-    let dir = tempfile::tempdir().unwrap();
-    let host = launch(scenario, &dir.path().join("state")).await;
-    let workspace = host.open_workspace(dir.path()).await.expect("opened");
-    assert!(!workspace.models.is_empty() && workspace.mode.is_some());
-    let new = NewSession { workspace: dir.path().to_owned(), mode: "build".into(), mcp_servers: Vec::new() };
-    let opened = host.create_session(&new).await.expect("created");
-    assert_eq!(opened.facts.mode.as_deref(), Some("build"));
-    let subscription = host.subscribe(dir.path(), &opened.id).await.expect("subscribed");
-    assert!(!subscription.snapshot.running);
-    World { host, session: opened.id, subscription, dir }
-}
+use diag_model::{Detail, ErrorCode, InputId};
+use simulated_support::world;
+use zcode_runtime::host::HostState;
+use zcode_runtime::model::{CallError, EventBody, HostEvent, ToolDisplay, ToolStage, TurnResult};
 
 #[tokio::test]
 async fn a_turn_with_everything_in_it() {

@@ -177,11 +177,11 @@ pub fn readable_ask(json: &str) -> Option<ReadableAsk<'_>> {
         #[serde(rename = "type", borrow)]
         kind: Text<'a>,
         #[serde(borrow)]
-        request: Request<'a>,
+        request: Asked<'a>,
     }
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
-    struct Request<'a> {
+    struct Asked<'a> {
         #[serde(borrow)]
         request_id: Text<'a>,
         #[serde(borrow, default)]

@@ -292,3 +292,179 @@ fn a_background_turn_belongs_to_no_prompt() {
         EventBody::TurnStarted { input: Some("i".into()), background: false },
     );
 }
+
+#[test]
+fn tokens_of_a_turn_are_told_only_when_there_are_some() {
+    let usage = |payload: &Value| match body("turn.completed", payload) {
+        EventBody::TurnEnded { usage, .. } => usage,
+        other => panic!("{other:?}"),
+    };
+    let counted = json!({"resultType": "success", "usage": {"source": "provider", "inputTokens": 5,
+        "outputTokens": 2, "totalTokens": 7, "cacheReadTokens": 4, "reasoningTokens": 1}});
+    assert_eq!(
+        usage(&counted),
+        Some(TurnUsage {
+            total: 7,
+            input: 5,
+            output: 2,
+            thought: Some(1),
+            cached_read: Some(4),
+            cached_write: None
+        })
+    );
+    for none in [
+        json!({"resultType": "success"}),
+        json!({"resultType": "success", "usage": null}),
+        json!({"resultType": "success", "usage": {"inputTokens": 0, "outputTokens": 0, "totalTokens": 0}}),
+        json!({"resultType": "success", "usage": {"totalTokens": 7}}),
+        json!({"resultType": "success", "usage": "much"}),
+    ] {
+        assert_eq!(usage(&none), None, "{none}");
+    }
+}
+
+#[test]
+fn a_resumed_history_says_how_many_messages_it_has() {
+    let resumed = |payload: &Value| body("session.resumed", payload);
+    assert_eq!(resumed(&json!({"messageCount": 3})), EventBody::SessionResumed { message_count: Some(3) });
+    assert_eq!(resumed(&json!({})), EventBody::SessionResumed { message_count: None });
+}
+
+fn display_of(memory: &mut Memory, result: &Value) -> Option<ToolDisplay> {
+    let event = wire("tool.updated", &json!({"kind": "result", "toolCallId": "c", "result": result}));
+    match neutral_with(memory, &event) {
+        Some(HostEvent::Event(SessionEvent { body: EventBody::Tool(tool), .. })) => match tool.stage {
+            ToolStage::Result(result) => result.display,
+            other => panic!("{other:?}"),
+        },
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn the_todo_tool_replaces_the_list_and_nothing_else_does() {
+    let output =
+        json!({"oldTodos": [], "todos": [{"content": "a", "status": "in_progress"}], "summary": "1"});
+    let result = |content: Value| json!({"success": true, "content": content});
+    let known = |more: &Value| {
+        let mut memory = Memory::default();
+        let mut scheduled = json!({"kind": "scheduled", "toolCallId": "c", "toolName": "TodoWrite"});
+        scheduled.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        neutral_with(&mut memory, &wire("tool.updated", &scheduled));
+        memory
+    };
+    for content in [output.clone(), json!(output.to_string())] {
+        let display = display_of(&mut known(&json!({})), &result(content));
+        assert!(
+            matches!(display, Some(ToolDisplay::Todos(todos)) if todos[0].status == crate::model::TodoStatus::InProgress)
+        );
+    }
+    let shown = json!({"success": true, "content": "ok", "display": {"kind": "todo", "todos": []}});
+    assert_eq!(display_of(&mut known(&json!({})), &shown), Some(ToolDisplay::Todos(Vec::new())));
+    let failed = json!({"success": false, "content": output.to_string()});
+    assert_eq!(display_of(&mut known(&json!({})), &failed), None);
+    // A file that looks like one, and the list of a subagent.
+    assert_eq!(display_of(&mut Memory::default(), &result(output.clone())), None);
+    let mut subagent = known(&json!({"parentToolCallId": "p", "agentId": "g"}));
+    assert_eq!(display_of(&mut subagent, &result(output)), None);
+}
+
+#[test]
+fn images_of_a_tool_are_handed_on() {
+    let display = json!({"success": true, "content": "", "display": {"kind": "node_repl_images",
+        "images": [{"base64": "AAAA", "mimeType": "image/png"}]}});
+    let image = ToolImage { mime: "image/png".to_owned(), data: "AAAA".into() };
+    assert_eq!(display_of(&mut Memory::default(), &display), Some(ToolDisplay::Images(vec![image])));
+}
+
+fn of_session() -> Memory {
+    Memory::of(&"s".into(), std::path::Path::new("/w"))
+}
+
+fn permission(session: &str, more: &Value) -> Value {
+    let mut request = json!({"requestId": "r", "sessionId": session, "toolCallId": "c", "toolName": "Bash",
+        "options": [{"optionId": "yes", "name": "Yes", "response": {"decision": "allow"}},
+                    {"optionId": "no", "name": "No", "response": {"decision": "deny"}}]});
+    request.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    json!({"type": "permission.request", "request": request})
+}
+
+#[test]
+fn what_is_about_another_session_is_dropped_and_counted() {
+    let subagent = json!({"origin": {"kind": "subagent", "childSessionId": "child"}});
+    let mut foreign = wire("session.closed", &json!({}));
+    foreign["event"]["sessionId"] = json!("other");
+    let state = |scope: &str, session: &str| {
+        json!({"type": "state.updated", "notification": {"scope": scope, "sessionId": session,
+            "patch": {"slashCommands": [{"name": "x"}]}}})
+    };
+    let input = |session: &str| json!({"type": "userInput.request", "request": {"requestId": "r", "sessionId": session}});
+    let broken = json!({"type": "permission.request", "request": {"requestId": "r", "sessionId": "other"}});
+    let mut memory = of_session();
+    let dropped =
+        [foreign, permission("other", &json!({})), state("session", "other"), input("other"), broken];
+    for (count, event) in (1..).zip(dropped) {
+        assert_eq!(neutral_with(&mut memory, &event), None, "{event}");
+        assert_eq!(memory.foreign, count, "{event}");
+    }
+    for event in [
+        wire("session.closed", &json!({})),
+        permission("s", &json!({})),
+        permission("child", &subagent),
+        state("session", "s"),
+        state("workspace", "other"),
+        input("s"),
+    ] {
+        assert!(neutral_with(&mut memory, &event).is_some(), "{event}");
+    }
+}
+
+#[test]
+fn a_question_outside_the_contract_is_a_violation_and_is_refused() {
+    let refused = |event: &Value| {
+        let text = event.to_string();
+        let neutral = TaskV1::new(Contract::embedded()).neutral(read_event(&text), &mut of_session());
+        assert!(matches!(neutral.event, Some(HostEvent::Violation(_))), "{event}");
+        neutral.refuse
+    };
+    let denied = Some(RefusedAsk::Permission("r".into(), Some("no".into())));
+    let novel = json!({"options": [{"optionId": "maybe", "name": "?", "response": {"decision": "ponder"}},
+        {"optionId": "no", "name": "No", "response": {"decision": "deny"}}]});
+    assert_eq!(refused(&permission("s", &novel)), denied);
+    assert_eq!(refused(&permission("s", &json!({"toolName": null}))), denied);
+    assert_eq!(
+        refused(&permission("s", &json!({"options": "none"}))),
+        Some(RefusedAsk::Permission("r".into(), None))
+    );
+    let ask = |kind: &str, request: Value| json!({"type": kind, "request": request});
+    let input = ask("userInput.request", json!({"requestId": "r", "questions": [{"header": "H"}]}));
+    assert_eq!(refused(&input), Some(RefusedAsk::Input("r".into())));
+    assert_eq!(refused(&ask("userInput.request", json!({"questions": []}))), None, "nothing to answer under");
+    assert_eq!(refused(&ask("novel.request", json!({"requestId": "r"}))), None);
+}
+
+#[test]
+fn an_input_of_unknown_interaction_is_still_asked() {
+    let event = json!({"type": "userInput.request", "request": {"requestId": "r", "sessionId": "s",
+        "schema": {"interaction": "hologram"}, "questions": []}});
+    let Some(HostEvent::Input(ask)) = neutral_with(&mut of_session(), &event) else { panic!("no question") };
+    assert_eq!(ask.interaction.as_deref(), Some("hologram"));
+}
+
+#[test]
+fn the_error_of_a_tool_is_the_message_that_says_most() {
+    let error = |error: Value| match body(
+        "tool.updated",
+        &json!({"kind": "error", "toolCallId": "c", "error": error}),
+    ) {
+        EventBody::Tool(ToolEvent { stage: ToolStage::Failed { error }, .. }) => error,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(
+        error(json!({"type": "E", "message": "UNKNOWN_ERROR", "underlyingErrorMessage": "no such file"})),
+        "no such file"
+    );
+    assert_eq!(error(json!({"message": "Turn execution failed"})), "Turn execution failed");
+    assert_eq!(error(json!({"odd": 1})), r#"{"odd":1}"#);
+    assert_eq!(error(Value::Null), "");
+}

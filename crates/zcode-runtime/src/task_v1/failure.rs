@@ -360,6 +360,32 @@ mod tests {
     }
 
     #[test]
+    fn a_feature_that_is_gone_is_named_with_the_version() {
+        let error = protocol().call_error("compact conversation", remote(-32601, "Method not found: x"), &[]);
+        let message = error.failure().to_string();
+        assert!(message.contains("compact conversation") && message.contains("3.11.2"), "{message}");
+    }
+
+    #[test]
+    fn a_session_that_cannot_be_opened_does_not_exist() {
+        let why = |operation, code, name: &str| {
+            let error =
+                RemoteError { code, message: "gone".to_owned(), name: Some(name.to_owned()), data: None };
+            match protocol().call_error(operation, Trouble::Remote(Box::new(error)), &[]) {
+                CallError::Refused { failure, why } => (failure.code, why),
+                other => panic!("{other:?}"),
+            }
+        };
+        let missing = (ErrorCode::SessionNotFound, Refusal::NotFound);
+        let resume = crate::task_v1::stored::RESUME;
+        assert_eq!(why(resume, -32000, "SessionNotFoundError"), missing);
+        assert_eq!(why(resume, -32004, "ZCodeProtocolError"), missing);
+        assert_eq!(why("set mode", -32000, "SessionNotFoundError"), missing);
+        assert_eq!(why("set mode", -32004, "ZCodeProtocolError").1, Refusal::NotActive);
+        assert_eq!(why(resume, -32000, "Error"), (ErrorCode::SessionRefused, Refusal::Other));
+    }
+
+    #[test]
     fn a_timeout_of_create_or_prompt_has_an_unknown_outcome() {
         let code = |operation, trouble| protocol().call_error(operation, trouble, &[]).failure().code;
         assert_eq!(
