@@ -3,6 +3,8 @@
 use serde_json::Value;
 use testkit::Home;
 
+#[cfg(target_os = "linux")]
+use crate::support::BINARY;
 use crate::support::{command, run};
 
 #[test]
@@ -228,4 +230,31 @@ mod terminal {
         terminal.press("\x04");
         assert_eq!(terminal.end().0, Some(0));
     }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn an_answer_that_cannot_be_written_is_a_failure() {
+    for args in
+        [&["try", "--simulated", "hello"][..], &["try", "--simulated", "--json", "hello"], &["version"]]
+    {
+        let home = Home::new().unwrap();
+        let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+        let output = command(&home, args).stdin(std::process::Stdio::null()).stdout(full).output().unwrap();
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(1), "{args:?}: {stderr}");
+        assert!(stderr.contains("stdout"), "{args:?}: {stderr}");
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_current_folder_that_was_deleted_is_the_reason_given() {
+    let home = Home::new().unwrap();
+    let script = format!("mkdir gone; cd gone; rmdir ../gone; exec {BINARY} try --simulated hello");
+    let mut shell = home.command("/bin/sh");
+    shell.args(["-c", &script]);
+    let ran = run(shell, "");
+    assert_eq!(ran.code, Some(2), "{}", ran.stderr);
+    assert!(ran.stderr.contains("current folder") && ran.stderr.contains("next:"), "{}", ran.stderr);
 }

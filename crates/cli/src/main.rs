@@ -39,7 +39,13 @@ fn main() {
 
 fn version(options: &options::Options, json: bool) -> i32 {
     match wiring::check(options).and_then(|()| Ok(version::run(options, json)?)) {
-        Ok(text) => i32::from(output::stdout(&text).is_err()),
+        Ok(text) => match output::stdout(&text) {
+            Ok(()) => 0,
+            Err(error) => {
+                output::stderr(&format!("error: stdout cannot be written: {error}\n"));
+                1
+            }
+        },
         Err(unusable) => refuse(&unusable),
     }
 }

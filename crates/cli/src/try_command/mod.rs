@@ -59,14 +59,23 @@ pub(crate) fn run(parsed: &Parsed, args: &TryArgs) -> i32 {
             return exit::USAGE;
         }
     };
-    let started = std::path::absolute(&args.cwd).and_then(|cwd| {
+    let cwd = match std::path::absolute(&args.cwd) {
+        Ok(cwd) => cwd,
+        Err(error) => {
+            output::stderr(&format!(
+                "error: the current folder cannot be used: {error}\nnext: change to an existing one, or give one with --cwd\n"
+            ));
+            return exit::USAGE;
+        }
+    };
+    let started = || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let code = runtime.block_on(turn(parsed, args, &cwd, &prompt));
         // A thread may still read the terminal.
         runtime.shutdown_background();
         code
-    });
-    started.unwrap_or_else(|error| {
+    };
+    started().unwrap_or_else(|error| {
         output::stderr(&format!("error: the agent could not be started: {error}\n"));
         exit::OTHER
     })
@@ -189,11 +198,14 @@ fn conclude(
 ) -> i32 {
     match outcome {
         Ok(Ending::Stopped(reason)) => {
-            screen.finish(reason.as_str());
-            exit::of_stop(reason)
+            if screen.finish(reason.as_str()) {
+                exit::of_stop(reason)
+            } else {
+                exit::OTHER
+            }
         }
         Ok(Ending::Interrupted) => {
-            screen.finish("interrupted");
+            let _ = screen.finish("interrupted");
             exit::CANCELLED
         }
         Err(ClientError::Request(error)) => {

@@ -23,12 +23,19 @@ pub(crate) struct Screen {
     tty: Arc<OnceLock<Option<Tty>>>,
     /// Updates go to stdout as NDJSON and are not shown as text.
     json: bool,
+    /// Why stdout did not take something.
+    unwritten: OnceLock<String>,
 }
 
 impl Screen {
     pub(crate) fn new(color: Color, json: bool) -> Self {
         let renderer = Renderer::new(color.on(io::stderr().is_terminal()));
-        Self { renderer: Arc::new(Mutex::new(renderer)), tty: Arc::default(), json }
+        Self {
+            renderer: Arc::new(Mutex::new(renderer)),
+            tty: Arc::default(),
+            json,
+            unwritten: OnceLock::new(),
+        }
     }
 
     /// A line of our own.
@@ -55,20 +62,20 @@ impl Screen {
         })
     }
 
-    /// The turn has ended: says so, and hands over the answer.
-    pub(crate) fn finish(&self, reason: &str) {
+    /// The turn has ended: says so, and hands over the answer. `false`: stdout did not take it.
+    pub(crate) fn finish(&self, reason: &str) -> bool {
         if self.json {
             self.json_line(&json!({"stopReason": reason}));
-            return;
+            return self.delivered();
         }
         self.note("end", reason);
         // On one terminal the answer has just been shown.
         if output::stdout_is_terminal() && io::stderr().is_terminal() {
-            return;
+            return true;
         }
         let mut answer = lock(&self.renderer).answer().to_owned();
         if answer.is_empty() {
-            return;
+            return true;
         }
         if !answer.ends_with('\n') {
             answer.push('\n');
@@ -79,7 +86,23 @@ impl Screen {
         } else {
             output::stdout(&answer)
         };
-        drop(written);
+        self.keep(written);
+        self.delivered()
+    }
+
+    /// Remembers the first thing that could not be written.
+    fn keep(&self, written: io::Result<()>) {
+        if let Err(error) = written {
+            self.unwritten.get_or_init(|| error.to_string());
+        }
+    }
+
+    /// Whether stdout took everything; says on stderr if not.
+    fn delivered(&self) -> bool {
+        if let Some(error) = self.unwritten.get() {
+            output::stderr(&format!("error: the answer could not be written to stdout: {error}\n"));
+        }
+        self.unwritten.get().is_none()
     }
 
     /// The turn failed.
@@ -91,10 +114,11 @@ impl Screen {
         output::stderr(&format!("{}{text}", renderer.close()));
     }
 
-    #[expect(clippy::unused_self, reason = "stdout is part of the screen")]
     fn json_line(&self, value: &Value) {
         // A reader that has gone away is told nothing more; the turn goes on to its end.
-        drop(output::stdout(&format!("{value}\n")));
+        if self.unwritten.get().is_none() {
+            self.keep(output::stdout(&format!("{value}\n")));
+        }
     }
 }
 
