@@ -4,7 +4,9 @@ use serde_json::json;
 use super::super::read_event;
 
 use super::*;
-use crate::model::ContextUsage;
+use crate::model::{
+    ContextUsage, Decision, DiffHunk, ToolDisplay, ToolEvent, ToolImage, ToolResult, ToolStage,
+};
 
 fn neutral_with(memory: &mut Memory, json: &Value) -> Option<HostEvent> {
     let text = json.to_string();

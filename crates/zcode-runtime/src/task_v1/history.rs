@@ -11,7 +11,8 @@ use serde_json::value::RawValue;
 use zcode_protocol::task_v1::Text;
 use zcode_protocol::task_v1::history as wire;
 
-use super::events::{self, error_text, text_of, value};
+use super::events::{text_of, value};
+use super::tools::{self, error_text};
 use crate::model::{
     HistoryFile, HistoryMessage, HistoryPart, HistoryTool, HistoryToolState, Role, ToolResult,
 };
@@ -156,7 +157,7 @@ fn result(tool: &str, state: &wire::ToolState<'_>) -> ToolResult {
     ToolResult {
         success,
         content: state.output.map(text_of).unwrap_or_default(),
-        display: events::presentation(display, state.output, success && tool == events::TODO_TOOL),
+        display: tools::presentation(display, state.output, success && tool == tools::TODO_TOOL),
         exit_code: metadata
             .and_then(|metadata| metadata.perf.0)
             .and_then(|perf| perf.exit_code)

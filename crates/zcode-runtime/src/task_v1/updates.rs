@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use zcode_protocol::task_v1::payload::{ApiRetry, SessionUpdated};
 
-use super::events::{arc, call, error_text};
+use super::events::{arc, call};
+use super::tools::error_text;
 use crate::model::{
     BackgroundTask, CompactionStage, ContextUsage, EventBody, Retry, SessionFacts, TaskStatus,
 };
