@@ -92,6 +92,11 @@ impl TaskV1 {
         };
         let ask = match &event {
             DynamicEvent::PermissionRequest(request) => Some(RefusedAsk::permission(request)),
+            DynamicEvent::Snapshot(snapshot) => {
+                let mut pending =
+                    snapshot.projection.pending_permissions.iter().filter_map(|one| one.0.as_ref());
+                pending.find(|one| self.permission(one).is_err()).map(RefusedAsk::permission)
+            }
             _ => None,
         };
         match self.event(event, memory) {

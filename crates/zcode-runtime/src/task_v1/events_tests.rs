@@ -438,6 +438,10 @@ fn a_question_outside_the_contract_is_a_violation_and_is_refused() {
         refused(&permission("s", &json!({"options": "none"}))),
         Some(RefusedAsk::Permission("r".into(), None))
     );
+    let pending = permission("s", &novel)["request"].clone();
+    let snapshot = json!({"type": "snapshot", "snapshot": {"session": {"sessionId": "s"}, "runtime": {"eventSeq": 1},
+        "projection": {"pendingPermissions": [permission("s", &json!({}))["request"], pending]}}});
+    assert_eq!(refused(&snapshot), denied, "one that is open since before the subscription");
     let ask = |kind: &str, request: Value| json!({"type": kind, "request": request});
     let input = ask("userInput.request", json!({"requestId": "r", "questions": [{"header": "H"}]}));
     assert_eq!(refused(&input), Some(RefusedAsk::Input("r".into())));
