@@ -3,28 +3,33 @@
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use diag_model::{AskId, ErrorCode, Failure, InputId, SessionId};
 use futures::future::BoxFuture;
 use futures::stream::{FuturesUnordered, StreamExt as _};
+use serde_json::Value;
 use tokio::sync::{Notify, OwnedSemaphorePermit, mpsc};
 use tokio_util::sync::CancellationToken;
 use zcode_runtime::host::{Host, Subscription};
-use zcode_runtime::model::{CallError, HostEvent, NewSession};
+use zcode_runtime::model::{CallError, HostEvent, NewSession, WorkspaceState};
 
-use crate::client::{PermissionAnswer, Reply, StopReason};
-use crate::coordinator::{Prompt, Shared};
+use crate::client::{ConfigId, Reply, StopReason};
+use crate::coordinator::Prompt;
 use crate::hosts::Lease;
-use crate::machine::{Call, CloseCause, Effect, Input, Session, Setup};
-use crate::outbox::{IN_FLIGHT_LIMIT, Outbox, WAITING_LIMIT};
+use crate::machine::config::Setting;
+use crate::machine::{Call, CloseCause, Effect, Input, Origin, Session, Setup};
+use crate::outbox::{Answer, IN_FLIGHT_LIMIT, Outbox, Question, WAITING_LIMIT};
+use crate::registry::Shared;
 use crate::setup::SessionSetup;
 
 /// Requests that wait for a session.
 pub(crate) const INBOX: usize = 256;
 /// Host events taken in one go; their text grows together before it is handed over.
 const EVENT_BATCH: usize = 128;
+/// Messages of the history read in one go.
+const PAGE: u32 = 200;
 /// How long the last denials may take to be written when the agent ends.
 const LAST_WORDS: Duration = Duration::from_millis(200);
 /// Said to the host when it wants provider headers.
@@ -33,6 +38,9 @@ const HEADERS_REFUSED: &str = "provider headers can only be made by the ZCode de
 /// A request to a session.
 pub(crate) enum Request {
     Prompt(Prompt, Reply<StopReason>),
+    Set(ConfigId, String, Reply<SessionSetup>),
+    /// It is open already; whether its history is wanted.
+    Reopen(bool, Reply<SessionSetup>),
     Close(Reply<()>),
 }
 
@@ -41,6 +49,7 @@ impl Request {
     pub(crate) fn refuse(self, failure: Failure) {
         match self {
             Request::Prompt(_, reply) => reply.send(Err(failure)),
+            Request::Set(_, _, reply) | Request::Reopen(_, reply) => reply.send(Err(failure)),
             Request::Close(reply) => reply.send(Err(failure)),
         }
     }
@@ -59,12 +68,19 @@ struct Control {
     /// Cancels so far. A request carries the number it was sent at, which says what a cancel came after.
     cancels: AtomicU64,
     wake: Notify,
+    /// It is being closed, so it is of no use to who opens it again.
+    ending: AtomicBool,
+    /// It is out of the registry.
+    gone: CancellationToken,
 }
 
 impl Handle {
     /// Queues a request, or gives it back if the inbox is full or the session over.
     pub(crate) fn send(&self, request: Request) -> Result<(), (Request, ErrorCode)> {
         let stamp = self.control.cancels.load(Ordering::SeqCst);
+        if matches!(request, Request::Close(_)) {
+            self.control.ending.store(true, Ordering::SeqCst);
+        }
         self.inbox.try_send((stamp, request)).map_err(|error| match error {
             mpsc::error::TrySendError::Full((_, request)) => (request, ErrorCode::QueueFull),
             mpsc::error::TrySendError::Closed((_, request)) => (request, ErrorCode::SessionClosed),
@@ -75,14 +91,26 @@ impl Handle {
         self.control.cancels.fetch_add(1, Ordering::SeqCst);
         self.control.wake.notify_one();
     }
+
+    /// Whether it is being closed.
+    pub(crate) fn is_ending(&self) -> bool {
+        self.control.ending.load(Ordering::SeqCst)
+    }
+
+    /// Resolves when the session is out of the registry.
+    pub(crate) async fn gone(&self) {
+        self.control.gone.cancelled().await;
+    }
 }
 
-/// What a session needs before it can be created.
+/// What a session needs before it can be opened.
 pub(crate) struct Prepared {
     pub(crate) host: Host,
     pub(crate) lease: Lease,
     pub(crate) workspace: PathBuf,
-    pub(crate) mode: Arc<str>,
+    pub(crate) offers: Arc<WorkspaceState>,
+    pub(crate) origin: Origin,
+    pub(crate) mcp_servers: Vec<Value>,
 }
 
 enum Done {
@@ -94,6 +122,8 @@ pub(crate) struct Actor {
     shared: Arc<Shared>,
     host: Host,
     workspace: PathBuf,
+    /// For the session alone; sent again when it has to be resumed.
+    mcp_servers: Arc<[Value]>,
     machine: Session,
     outbox: Outbox,
     inbox: mpsc::Receiver<(u64, Request)>,
@@ -103,8 +133,10 @@ pub(crate) struct Actor {
     withdrawn: CancellationToken,
     calls: FuturesUnordered<BoxFuture<'static, Done>>,
     subscription: Option<Subscription>,
-    asks: FuturesUnordered<BoxFuture<'static, (AskId, Option<PermissionAnswer>)>>,
+    asks: FuturesUnordered<BoxFuture<'static, (AskId, Option<Answer>)>>,
     asking: HashMap<AskId, CancellationToken>,
+    /// A page of the history that waits until the client has read the earlier ones.
+    page: Option<Call>,
     turn_slot: Option<OwnedSemaphorePermit>,
     stalled: bool,
     registered: bool,
@@ -117,7 +149,7 @@ fn now() -> Instant {
 }
 
 impl Actor {
-    /// Creates the session and serves it until it is closed.
+    /// Opens the session and serves it until it is closed.
     pub(crate) async fn run(
         shared: Arc<Shared>,
         prepared: Prepared,
@@ -125,11 +157,17 @@ impl Actor {
         reply: Reply<SessionSetup>,
         slot: OwnedSemaphorePermit,
     ) {
-        let Prepared { host, lease, workspace, mode } = prepared;
+        let Prepared { host, lease, workspace, offers, origin, mcp_servers } = prepared;
+        let replayed = match &origin {
+            Origin::Stored { session, replay: true } => Some(session.clone()),
+            _ => None,
+        };
         let setup = Setup {
             workspace: workspace.clone(),
             profile: Arc::new(host.profile().clone()),
-            mode,
+            client: shared.profile(),
+            offers,
+            origin,
             permission_timeout: shared.options.permission_timeout,
             reply,
         };
@@ -140,6 +178,7 @@ impl Actor {
             shared,
             host,
             workspace,
+            mcp_servers: mcp_servers.into(),
             machine,
             inbox,
             handle: Handle { inbox: sender, control: Arc::default() },
@@ -149,12 +188,17 @@ impl Actor {
             subscription: None,
             asks: FuturesUnordered::new(),
             asking: HashMap::new(),
+            page: None,
             turn_slot: None,
             stalled: false,
             registered: false,
             _lease: lease,
             _slot: slot,
         };
+        // The client knows the id of a session that it loads, so a replay comes before the answer.
+        if let Some(session) = replayed {
+            actor.outbox.introduce(session);
+        }
         actor.perform(effects);
         actor.serve().await;
     }
@@ -166,6 +210,11 @@ impl Actor {
         let mut batch = Vec::with_capacity(EVENT_BATCH);
         loop {
             self.flush();
+            if self.outbox.bytes() <= IN_FLIGHT_LIMIT
+                && let Some(page) = self.page.take()
+            {
+                self.start(page);
+            }
             if self.machine.close_cause().is_some() && self.outbox.is_empty() {
                 break;
             }
@@ -195,8 +244,10 @@ impl Actor {
                 Some(done) = self.calls.next() => self.done(done),
                 Some((ask, answer)) = self.asks.next() => {
                     self.asking.remove(&ask);
-                    if let Some(answer) = answer {
-                        self.tell(Input::PermissionAnswer { ask, answer });
+                    match answer {
+                        Some(Answer::Permission(answer)) => self.tell(Input::PermissionAnswer { ask, answer }),
+                        Some(Answer::Form(answer)) => self.tell(Input::FormAnswer { ask, answer }),
+                        None => {}
                     }
                 }
                 Some((stamp, request)) = self.inbox.recv() => self.request(stamp, request),
@@ -231,6 +282,8 @@ impl Actor {
                 let slot = self.turn_slot.is_some();
                 self.tell(Input::Prompt { input, prompt, reply, slot, withdrawn });
             }
+            Request::Set(option, value, reply) => self.tell(Input::Set { option, value, reply }),
+            Request::Reopen(replay, reply) => self.tell(Input::Reopen { replay, reply }),
             Request::Close(reply) => self.tell(Input::Close { reply }),
         }
     }
@@ -265,7 +318,8 @@ impl Actor {
             match effect {
                 Effect::Call(call) => self.call(call),
                 Effect::Update(update) => self.outbox.update(update),
-                Effect::Ask { ask, prompt } => self.outbox.ask(ask, prompt),
+                Effect::Ask { ask, prompt } => self.outbox.ask(ask, Question::Permission(prompt)),
+                Effect::AskForm { ask, form } => self.outbox.ask(ask, Question::Form(form)),
                 Effect::Withdraw { ask } => {
                     self.outbox.withdraw(&ask);
                     if let Some(asking) = self.asking.remove(&ask) {
@@ -277,6 +331,7 @@ impl Actor {
                     tracing::warn!(code = failure.code.as_str(), error = %failure, "session.refused");
                     self.outbox.answer(move || reply.send(Err(failure)));
                 }
+                Effect::AnswerSetup { reply, result } => self.outbox.answer(move || reply.send(result)),
                 Effect::AnswerPrompt { reply, result } => {
                     let session = self.machine.id().map(SessionId::as_str);
                     match &result {
@@ -293,6 +348,9 @@ impl Actor {
         if !self.machine.has_prompt() {
             self.turn_slot = None;
         }
+        if matches!(self.machine.state_name(), "closing" | "closed") {
+            self.handle.control.ending.store(true, Ordering::SeqCst);
+        }
         if self.outbox.bytes() <= WAITING_LIMIT / 2 {
             self.stalled = false;
         } else if self.outbox.bytes() > WAITING_LIMIT && !self.stalled {
@@ -304,13 +362,13 @@ impl Actor {
 
     /// Registers the session, then answers; its updates queue behind the answer.
     fn introduce(&mut self, reply: Reply<SessionSetup>, answer: SessionSetup) {
-        self.registered = self.shared.register(&answer.session, self.handle.clone());
+        self.registered = self.shared.register(&answer.session, self.handle.clone(), &self.workspace);
         if !self.registered {
             let failure = Failure::new(ErrorCode::SessionRefused)
-                .cause("ZCode gave a new session the id of an open one");
+                .cause("ZCode opened a session with the id of an open one");
             return self.outbox.answer(move || reply.send(Err(failure)));
         }
-        tracing::info!(session = %answer.session, workspace = %self.workspace.display(), "session.created");
+        tracing::info!(session = %answer.session, workspace = %self.workspace.display(), "session.opened");
         self.outbox.introduce(answer.session.clone());
         self.outbox.answer(move || reply.send(Ok(answer)));
     }
@@ -328,9 +386,17 @@ impl Actor {
     }
 
     fn call(&mut self, call: Call) {
+        if matches!(call, Call::History { .. }) {
+            self.page = Some(call);
+        } else {
+            self.start(call);
+        }
+    }
+
+    fn start(&mut self, call: Call) {
         let (host, ws) = (self.host.clone(), self.workspace.clone());
         let session = self.machine.id().cloned();
-        let Some(future) = future_of(host, ws, session, call) else { return };
+        let Some(future) = future_of(host, ws, session, Arc::clone(&self.mcp_servers), call) else { return };
         self.calls.push(future);
     }
 
@@ -347,6 +413,7 @@ impl Actor {
             self.shared.unregister(&session, dead);
             tracing::info!(session = %session, count = self.machine.dropped(), "session.closed");
         }
+        self.handle.control.gone.cancel();
         self.inbox.close();
         while let Ok((stamp, request)) = self.inbox.try_recv() {
             self.request(stamp, request);
@@ -379,19 +446,42 @@ fn future_of(
     host: Host,
     ws: PathBuf,
     session: Option<SessionId>,
+    mcp_servers: Arc<[Value]>,
     call: Call,
 ) -> Option<BoxFuture<'static, Done>> {
     if let Call::Create { mode } = call {
         return Some(Box::pin(async move {
-            let new = NewSession { workspace: ws, mode, mcp_servers: Vec::new() };
+            let new = NewSession { workspace: ws, mode, mcp_servers: mcp_servers.to_vec() };
             Done::Input(Input::Created(host.create_session(&new).await))
+        }));
+    }
+    if let Call::Resume { session } = call {
+        return Some(Box::pin(async move {
+            Done::Input(Input::Resumed(host.resume_session(&ws, &session, &mcp_servers).await))
         }));
     }
     let session = session?;
     Some(Box::pin(async move {
         Done::Input(match call {
-            Call::Create { .. } | Call::Subscribe => {
+            Call::Create { .. } | Call::Resume { .. } | Call::Subscribe => {
                 return Done::Subscribed(host.subscribe(&ws, &session).await);
+            }
+            Call::Count => Input::Counted(host.message_count(&ws, &session).await),
+            Call::History { after } => {
+                Input::History(host.read_history(&ws, &session, after.as_deref(), PAGE).await)
+            }
+            Call::Set(setting) => Input::WasSet(match setting {
+                Setting::Mode(mode) => host.set_mode(&ws, &session, &mode).await,
+                Setting::Model(model) => host.set_model(&ws, &session, &model).await,
+                Setting::Thought(level) => host.set_thought(&ws, &session, &level).await,
+            }),
+            Call::Compact { input, instructions } => {
+                let result = host.compact(&ws, &session, &input, instructions.as_deref()).await;
+                Input::Compacted { input, result }
+            }
+            Call::Goal { input, action, objective } => {
+                let result = host.goal(&ws, &session, action, objective.as_deref()).await;
+                Input::GoalDone { input, result }
             }
             Call::SetMode { mode } => Input::ModeSet(host.set_mode(&ws, &session, &mode).await),
             Call::Send(input) => {

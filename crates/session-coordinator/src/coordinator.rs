@@ -1,8 +1,6 @@
 //! The handle a connection talks to.
 
-use std::collections::{HashMap, VecDeque};
-use std::path::PathBuf;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use diag_model::{Detail, ErrorCode, Failure, SessionId};
@@ -12,11 +10,12 @@ use tokio_util::task::TaskTracker;
 use zcode_runtime::host::HostLauncher;
 use zcode_runtime::model::Attachment;
 
-use crate::actor::{Actor, Handle, Prepared, Request};
+use crate::actor::{Actor, Request};
 use crate::client::{ClientPort, ClientProfile, ConfigId, Reply, StopReason};
-use crate::hosts::{Hosts, lock};
-use crate::machine::mode;
+use crate::hosts::Hosts;
+use crate::registry::Shared;
 use crate::setup::{ListAnswer, ListRequest, NewSessionRequest, OpenRequest, SessionSetup};
+use crate::{listing, opening};
 
 /// Choices of the user that hold for the whole connection.
 #[derive(Debug, Clone, Default)]
@@ -38,8 +37,6 @@ pub struct Prompt {
 pub const SESSION_LIMIT: usize = 256;
 /// Prompts a connection may have running.
 pub const TURN_LIMIT: usize = 32;
-/// Sessions that were lost and are remembered, so that what is asked of them is answered with the reason.
-const LOST_LIMIT: usize = 256;
 /// How long the sessions get to end before the host is ended.
 const SESSIONS_END_WITHIN: Duration = Duration::from_millis(400);
 
@@ -52,78 +49,11 @@ pub struct Coordinator {
     hosts: Arc<Hosts>,
 }
 
-/// What every session's actor shares.
-pub(crate) struct Shared {
-    pub(crate) client: Arc<dyn ClientPort>,
-    pub(crate) options: Options,
-    pub(crate) stopping: CancellationToken,
-    pub(crate) turns: Arc<Semaphore>,
-    pub(crate) profile: Mutex<ClientProfile>,
-    sessions: Mutex<Sessions>,
-}
-
-#[derive(Default)]
-struct Sessions {
-    open: HashMap<SessionId, Handle>,
-    lost: VecDeque<(SessionId, Failure)>,
-}
-
-impl Shared {
-    /// Registers an open session. `false`: there is one with this id.
-    pub(crate) fn register(&self, session: &SessionId, handle: Handle) -> bool {
-        let mut sessions = lock(&self.sessions);
-        if sessions.open.contains_key(session) {
-            return false;
-        }
-        sessions.lost.retain(|(lost, _)| lost != session);
-        sessions.open.insert(session.clone(), handle);
-        true
-    }
-
-    /// Takes a session out; one that was lost is remembered with the reason.
-    pub(crate) fn unregister(&self, session: &SessionId, lost: Option<Failure>) {
-        let mut sessions = lock(&self.sessions);
-        sessions.open.remove(session);
-        if let Some(failure) = lost {
-            if sessions.lost.len() == LOST_LIMIT {
-                sessions.lost.pop_front();
-            }
-            sessions.lost.push_back((session.clone(), failure));
-        }
-    }
-
-    fn find(&self, session: &SessionId) -> Result<Handle, Failure> {
-        let sessions = lock(&self.sessions);
-        if let Some(handle) = sessions.open.get(session) {
-            return Ok(handle.clone());
-        }
-        let lost = sessions.lost.iter().find(|(lost, _)| lost == session).map(|(_, failure)| failure);
-        Err(match lost {
-            Some(failure) => Failure::new(ErrorCode::SessionClosed)
-                .cause(format!("the session was lost: {}", failure.cause_text()))
-                .next_step("start a new session")
-                .with(Detail::Session, session),
-            None => Failure::new(ErrorCode::SessionNotFound).with(Detail::Session, session),
-        })
-    }
-
-    fn is_lost(&self, session: &SessionId) -> bool {
-        lock(&self.sessions).lost.iter().any(|(lost, _)| lost == session)
-    }
-}
-
 impl Coordinator {
     /// A coordinator without a host: that starts with the first session. To be called inside a tokio runtime.
     pub fn new(launcher: HostLauncher, client: Arc<dyn ClientPort>, options: Options) -> Self {
         let stopping = CancellationToken::new();
-        let shared = Shared {
-            client,
-            options,
-            stopping: stopping.clone(),
-            turns: Arc::new(Semaphore::new(TURN_LIMIT)),
-            profile: Mutex::default(),
-            sessions: Mutex::default(),
-        };
+        let shared = Shared::new(client, options, stopping.clone());
         Self {
             shared: Arc::new(shared),
             tasks: TaskTracker::new(),
@@ -148,43 +78,99 @@ impl Coordinator {
         };
         let (shared, hosts) = (Arc::clone(&self.shared), Arc::clone(&self.hosts));
         self.tasks.spawn(async move {
-            let prepared = tokio::select! {
-                biased;
-                () = shared.stopping.cancelled() => Err(Failure::new(ErrorCode::ShuttingDown)),
-                () = cancel.cancelled() => Err(Failure::new(ErrorCode::RequestCancelled)),
-                prepared = prepare(&hosts, request) => prepared,
-            };
+            let prepared = or_ended(&shared, &cancel, opening::prepare_new(&shared, &hosts, request)).await;
             match prepared {
                 Ok(prepared) => Actor::run(shared, prepared, cancel, reply, slot).await,
-                Err(failure) => {
-                    tracing::warn!(code = failure.code.as_str(), error = %failure, "session.refused");
-                    reply.send(Err(failure));
-                }
+                Err(failure) => refuse(reply, failure),
             }
         });
     }
 
     /// What the client can do. Sessions opened later behave accordingly.
     pub fn set_profile(&self, profile: ClientProfile) {
-        *lock(&self.shared.profile) = profile;
+        self.shared.set_profile(profile);
     }
 
     /// Opens a stored session and replays it through [`ClientPort::update`] before the answer.
     pub fn load(&self, request: OpenRequest, cancel: CancellationToken, reply: Reply<SessionSetup>) {
-        let _ = (request, cancel);
-        reply.send(Err(not_yet()));
+        self.open_stored(request, true, cancel, reply);
     }
 
     /// Opens a stored session without a replay.
     pub fn resume(&self, request: OpenRequest, cancel: CancellationToken, reply: Reply<SessionSetup>) {
-        let _ = (request, cancel);
-        reply.send(Err(not_yet()));
+        self.open_stored(request, false, cancel, reply);
+    }
+
+    /// One at a time for each session, so that several requests share one resume: the first opens it, the others find it
+    /// open.
+    fn open_stored(
+        &self,
+        request: OpenRequest,
+        replay: bool,
+        cancel: CancellationToken,
+        reply: Reply<SessionSetup>,
+    ) {
+        if self.shared.stopping.is_cancelled() {
+            return reply.send(Err(Failure::new(ErrorCode::ShuttingDown)));
+        }
+        let (shared, hosts) = (Arc::clone(&self.shared), Arc::clone(&self.hosts));
+        let slots = Arc::clone(&self.slots);
+        self.tasks.spawn(async move {
+            let session = request.session.clone();
+            let prepared = async {
+                let gate = shared.gate(&session).await;
+                let found = opening::prepare_stored(&shared, &hosts, request, replay).await?;
+                Ok((gate, found))
+            };
+            let (gate, found) = match or_ended(&shared, &cancel, prepared).await {
+                Ok(prepared) => prepared,
+                Err(failure) => return refuse(reply, failure),
+            };
+            // The next request for this session goes on when this one is answered.
+            let reply = Reply::new(move |result| {
+                reply.send(result);
+                drop(gate);
+            });
+            match found {
+                opening::Found::Open(handle) => {
+                    if let Err((request, code)) = handle.send(Request::Reopen(replay, reply)) {
+                        request.refuse(Failure::new(code).with(Detail::Session, session));
+                    }
+                }
+                opening::Found::Stored(prepared) => match slots.try_acquire_owned() {
+                    Ok(slot) => Actor::run(shared, *prepared, cancel, reply, slot).await,
+                    Err(_) => reply.send(Err(Failure::new(ErrorCode::TooManySessions))),
+                },
+            }
+        });
     }
 
     /// Lists sessions, newest first.
     pub fn list(&self, request: ListRequest, reply: Reply<ListAnswer>) {
-        let _ = request;
-        reply.send(Err(not_yet()));
+        let (shared, hosts) = (Arc::clone(&self.shared), Arc::clone(&self.hosts));
+        self.serve(reply, async move { listing::list(&shared, &hosts, request).await });
+    }
+
+    /// Whether somebody is signed in, as far as the host can tell without a turn.
+    pub fn check_sign_in(&self, reply: Reply<()>) {
+        let hosts = Arc::clone(&self.hosts);
+        self.serve(reply, async move { opening::check_sign_in(&hosts).await });
+    }
+
+    /// Answers a request that belongs to no session.
+    fn serve<T: Send + 'static>(
+        &self,
+        reply: Reply<T>,
+        work: impl Future<Output = Result<T, Failure>> + Send + 'static,
+    ) {
+        let shared = Arc::clone(&self.shared);
+        if shared.stopping.is_cancelled() {
+            return reply.send(Err(Failure::new(ErrorCode::ShuttingDown)));
+        }
+        self.tasks.spawn(async move {
+            let result = or_ended(&shared, &CancellationToken::new(), work).await;
+            reply.send(result);
+        });
     }
 
     /// Sets the permission mode.
@@ -200,13 +186,7 @@ impl Coordinator {
         value: String,
         reply: Reply<SessionSetup>,
     ) {
-        let _ = (session, option, value);
-        reply.send(Err(not_yet()));
-    }
-
-    /// Whether somebody is signed in.
-    pub fn check_sign_in(&self, reply: Reply<()>) {
-        reply.send(Err(not_yet()));
+        self.send(session, Request::Set(option, value, reply));
     }
 
     /// Submits a prompt. It is answered behind the session's last update.
@@ -256,42 +236,21 @@ impl Coordinator {
     }
 }
 
-fn not_yet() -> Failure {
-    Failure::new(ErrorCode::InvalidRequest).cause("this request is not served yet")
+/// The work, unless the agent ends or the request is withdrawn before.
+async fn or_ended<T>(
+    shared: &Shared,
+    cancel: &CancellationToken,
+    work: impl Future<Output = Result<T, Failure>>,
+) -> Result<T, Failure> {
+    tokio::select! {
+        biased;
+        () = shared.stopping.cancelled() => Err(Failure::new(ErrorCode::ShuttingDown)),
+        () = cancel.cancelled() => Err(Failure::new(ErrorCode::RequestCancelled)),
+        result = work => result,
+    }
 }
 
-/// Everything before the host is asked for a session: the folder, the host, the workspace, the sign-in, the mode.
-async fn prepare(hosts: &Hosts, request: NewSessionRequest) -> Result<Prepared, Failure> {
-    let workspace = canonical(request.cwd).await?;
-    let host = hosts.get().await?;
-    let (state, lease) = host.acquire(&workspace).await.map_err(|error| error.failure().clone())?;
-    if state.models.is_empty() {
-        return Err(Failure::new(ErrorCode::SignInRequired));
-    }
-    let mode = mode::choose(host.host.profile(), &state)?;
-    Ok(Prepared { host: host.host.clone(), lease, workspace, mode })
-}
-
-/// The one spelling of a directory.
-async fn canonical(cwd: PathBuf) -> Result<PathBuf, Failure> {
-    let invalid = |rule: &str| {
-        Failure::new(ErrorCode::InvalidWorkspace).cause(format!("cwd {rule}")).with(Detail::Field, "cwd")
-    };
-    if !cwd.is_absolute() {
-        return Err(invalid("must be an absolute path"));
-    }
-    // A network drive can take its time.
-    let looked_up = tokio::task::spawn_blocking(move || {
-        let path = dunce::canonicalize(&cwd)?;
-        let directory = std::fs::metadata(&path)?.is_dir();
-        Ok::<_, std::io::Error>((path, directory))
-    });
-    match looked_up.await {
-        Ok(Ok((path, true))) if path.to_str().is_some() => Ok(path),
-        Ok(Ok((_, true))) => Err(invalid("must be valid Unicode")),
-        Ok(Ok((_, false))) => Err(invalid("must be a directory")),
-        Ok(Err(error)) if error.kind() == std::io::ErrorKind::NotFound => Err(invalid("must exist")),
-        Ok(Err(error)) => Err(invalid(&format!("cannot be opened: {error}"))),
-        Err(_) => Err(Failure::new(ErrorCode::Internal).cause("looking up cwd was abandoned")),
-    }
+fn refuse(reply: Reply<SessionSetup>, failure: Failure) {
+    tracing::warn!(code = failure.code.as_str(), error = %failure, "session.refused");
+    reply.send(Err(failure));
 }

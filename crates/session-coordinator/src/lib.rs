@@ -1,6 +1,7 @@
 //! Sessions, turns and interactions, independent of both protocols.
 //!
-//! * [`Coordinator`]: the handle a connection talks to, with the registry of its sessions.
+//! * [`Coordinator`]: the handle a connection talks to; `registry` knows its sessions, `opening` and `listing` what comes
+//!   before there is one.
 //! * `hosts`: the one host of a connection and its workspaces, started once and shared.
 //! * `actor`: one task a session owns its machine; `outbox` puts its updates, asks and answers in one order.
 //! * `machine`: pure state machines (`step(input, now) -> effects`); no clock, channel or I/O inside.
@@ -13,9 +14,12 @@ mod actor;
 pub mod client;
 mod coordinator;
 mod hosts;
+mod listing;
 mod machine;
+mod opening;
 mod outbox;
 pub mod presentation;
+mod registry;
 mod setup;
 
 pub use coordinator::{Coordinator, Options, Prompt, SESSION_LIMIT, TURN_LIMIT};

@@ -8,9 +8,12 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 use diag_model::{AskId, SessionId, ToolCallId};
+use futures::FutureExt as _;
 use futures::future::BoxFuture;
 
-use crate::client::{ClientPort, PermissionAnswer, PermissionPrompt, ToolPatch, ToolStatus, Update};
+use crate::client::{
+    ClientPort, FormAnswer, FormPrompt, PermissionAnswer, PermissionPrompt, ToolPatch, ToolStatus, Update,
+};
 
 /// Bytes handed over and not yet written, above which the outbox waits.
 pub(crate) const IN_FLIGHT_LIMIT: usize = 1024 * 1024;
@@ -21,7 +24,7 @@ const MERGE_LIMIT: usize = 256 * 1024;
 
 enum Item {
     Update(Update),
-    Ask(AskId, PermissionPrompt),
+    Ask(AskId, Question),
     /// Sends an answer, or registers and answers.
     Answer(Box<dyn FnOnce() + Send>),
     /// Replaced by a newer one, or withdrawn.
@@ -32,10 +35,46 @@ impl Item {
     fn weight(&self) -> usize {
         match self {
             Item::Update(update) => update.weight(),
-            Item::Ask(_, prompt) => Update::ToolUpdate(prompt.call.clone()).weight(),
+            Item::Ask(_, Question::Permission(prompt)) => Update::ToolUpdate(prompt.call.clone()).weight(),
+            Item::Ask(_, Question::Form(form)) => 256 * (form.questions.len() + 1),
             Item::Answer(_) | Item::Gone => 0,
         }
     }
+}
+
+/// What a client is asked.
+pub(crate) enum Question {
+    Permission(PermissionPrompt),
+    Form(FormPrompt),
+}
+
+/// What a client has answered.
+pub(crate) enum Answer {
+    Permission(PermissionAnswer),
+    Form(FormAnswer),
+}
+
+/// Kinds of updates of which only the newest counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Fact {
+    Title,
+    Mode,
+    Options,
+    Plan,
+    Commands,
+    Usage,
+}
+
+fn fact(update: &Update) -> Option<Fact> {
+    Some(match update {
+        Update::Title(_) => Fact::Title,
+        Update::Mode(_) => Fact::Mode,
+        Update::Options(_) => Fact::Options,
+        Update::Plan(_) => Fact::Plan,
+        Update::Commands(_) => Fact::Commands,
+        Update::Usage(_) => Fact::Usage,
+        _ => return None,
+    })
 }
 
 /// The queue of one session.
@@ -48,12 +87,12 @@ pub(crate) struct Outbox {
     bytes: usize,
     /// Waiting progress by call.
     progress: HashMap<ToolCallId, u64>,
-    /// Waiting title.
-    title: Option<u64>,
+    /// Waiting facts.
+    facts: HashMap<Fact, u64>,
 }
 
 /// A question that has been put to the client.
-pub(crate) type Asked = (AskId, BoxFuture<'static, PermissionAnswer>);
+pub(crate) type Asked = (AskId, BoxFuture<'static, Answer>);
 
 impl Outbox {
     pub(crate) fn new(client: Arc<dyn ClientPort>) -> Self {
@@ -64,7 +103,7 @@ impl Outbox {
             front: 0,
             bytes: 0,
             progress: HashMap::new(),
-            title: None,
+            facts: HashMap::new(),
         }
     }
 
@@ -102,19 +141,20 @@ impl Outbox {
             Update::ToolUpdate(patch) => {
                 self.progress.remove(&patch.call);
             }
-            Update::Title(_) => {
-                if let Some(older) = self.title.replace(next) {
+            update => {
+                if let Some(fact) = fact(update)
+                    && let Some(older) = self.facts.insert(fact, next)
+                {
                     self.forget(older);
                 }
             }
-            _ => {}
         }
         self.push(Item::Update(update));
     }
 
     /// Queues a question.
-    pub(crate) fn ask(&mut self, ask: AskId, prompt: PermissionPrompt) {
-        self.push(Item::Ask(ask, prompt));
+    pub(crate) fn ask(&mut self, ask: AskId, question: Question) {
+        self.push(Item::Ask(ask, question));
     }
 
     /// Takes back a question that has not been put yet.
@@ -156,13 +196,20 @@ impl Outbox {
                     {
                         self.progress.remove(&patch.call);
                     }
-                    if self.title == Some(number) {
-                        self.title = None;
+                    if let Some(fact) = fact(&update)
+                        && self.facts.get(&fact) == Some(&number)
+                    {
+                        self.facts.remove(&fact);
                     }
                     self.client.update(session, update);
                 }
-                (Item::Ask(ask, prompt), Some(session)) => {
-                    asked.push((ask, self.client.ask_permission(session, prompt)));
+                (Item::Ask(ask, Question::Permission(prompt)), Some(session)) => {
+                    let answer = self.client.ask_permission(session, prompt);
+                    asked.push((ask, answer.map(Answer::Permission).boxed()));
+                }
+                (Item::Ask(ask, Question::Form(form)), Some(session)) => {
+                    let answer = self.client.ask_form(session, form);
+                    asked.push((ask, answer.map(Answer::Form).boxed()));
                 }
                 (Item::Answer(answer), _) => answer(),
                 (Item::Gone | Item::Update(_) | Item::Ask(..), _) => {}
@@ -216,8 +263,6 @@ fn merge(last: &mut Update, next: &Update) -> Option<usize> {
 mod tests {
     use std::sync::Mutex;
     use std::sync::atomic::{AtomicUsize, Ordering};
-
-    use futures::FutureExt as _;
 
     use super::*;
     use crate::client::{FormAnswer, FormPrompt, ToolContent};
@@ -321,7 +366,7 @@ mod tests {
                 && log[2].contains("Completed")
                 && log[3] == "title new"
         );
-        assert_eq!((outbox.bytes(), outbox.progress.len(), outbox.title), (0, 0, None));
+        assert_eq!((outbox.bytes(), outbox.progress.len(), outbox.facts.len()), (0, 0, 0));
     }
 
     #[test]
@@ -355,8 +400,8 @@ mod tests {
     fn a_withdrawn_question_is_not_put() {
         let (recorder, mut outbox) = outbox();
         let prompt = PermissionPrompt { call: ToolPatch::new("c".into()), options: Vec::new() };
-        outbox.ask("a".into(), prompt.clone());
-        outbox.ask("b".into(), prompt);
+        outbox.ask("a".into(), Question::Permission(prompt.clone()));
+        outbox.ask("b".into(), Question::Permission(prompt));
         outbox.withdraw(&"a".into());
         let asked: Vec<_> = outbox.flush().into_iter().map(|(ask, _)| ask.to_string()).collect();
         assert_eq!((asked, log(&recorder).len(), outbox.bytes()), (vec!["b".to_owned()], 1, 0));

@@ -5,9 +5,10 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use diag_model::AskId;
-use zcode_runtime::model::{Decision, PermissionAsk, PermissionOption};
+use zcode_runtime::model::{Decision, InputAnswer, PermissionAsk, PermissionOption};
 
-use crate::client::{ChoiceKind, PermissionAnswer, PermissionChoice};
+use super::question::{Asking, Next};
+use crate::client::{ChoiceKind, FormAnswer, PermissionAnswer, PermissionChoice};
 
 /// Open questions of one session. A person cannot judge more at once; beyond, they are denied.
 pub(crate) const OPEN_LIMIT: usize = 64;
@@ -23,6 +24,8 @@ pub(crate) enum Interaction {
     Answered {
         /// The host has confirmed it or failed to.
         confirmed: bool,
+        /// The client chose to allow or to answer.
+        allowed: bool,
     },
     /// Nobody has to answer any more.
     Withdrawn,
@@ -31,17 +34,30 @@ pub(crate) enum Interaction {
 /// A question that waits for the client.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Pending {
-    offered: Vec<Arc<str>>,
-    deny: Option<Arc<str>>,
+    /// Id under which the client is being asked; each question of an ask has its own.
+    key: AskId,
+    about: About,
     subagent: bool,
     deadline: Option<Instant>,
 }
 
-/// What has to be told to the host.
 #[derive(Debug, Clone, PartialEq, Eq)]
+enum About {
+    /// Whether a tool may run.
+    Permission { offered: Vec<Arc<str>>, allows: Vec<Arc<str>>, deny: Option<Arc<str>> },
+    /// A question or a plan.
+    Input(Asking),
+}
+
+/// What has to be told to the host.
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Verdict {
     /// This option.
     Option(Arc<str>),
+    /// This answer to a question.
+    Input(InputAnswer),
+    /// Nothing yet: the client is asked the next question, under this id.
+    Next(AskId),
     /// There is no way to deny: only stopping the generation keeps the tool from running.
     Stop,
 }
@@ -90,19 +106,43 @@ impl Asks {
 
     /// Answers that the host has not confirmed.
     pub(crate) fn unconfirmed(&self) -> bool {
-        self.entries.iter().any(|(_, state)| matches!(state, Interaction::Answered { confirmed: false }))
+        self.entries.iter().any(|(_, state)| matches!(state, Interaction::Answered { confirmed: false, .. }))
     }
 
     /// Remembers a question that will be put to the client.
     pub(crate) fn ask(&mut self, ask: &PermissionAsk, deadline: Option<Instant>) {
         let offered = choices(&ask.options).into_iter().map(|choice| choice.id).collect();
-        let pending = Pending { offered, deny: deny_option(&ask.options), subagent: ask.subagent, deadline };
+        let allowing = ask.options.iter().filter(|option| option.decision == Decision::Allow);
+        let allows = allowing.map(|option| Arc::clone(&option.id)).collect();
+        let about = About::Permission { offered, allows, deny: deny_option(&ask.options) };
+        let pending = Pending { key: ask.id.clone(), about, subagent: ask.subagent, deadline };
         self.remember(ask.id.clone(), Interaction::Pending(pending));
+    }
+
+    /// Remembers a question or plan that will be put to the client.
+    pub(crate) fn ask_input(&mut self, id: &AskId, asking: Asking, deadline: Option<Instant>) {
+        let pending = Pending { key: id.clone(), about: About::Input(asking), subagent: false, deadline };
+        self.remember(id.clone(), Interaction::Pending(pending));
+    }
+
+    /// The question or plan that the client is being asked under this id.
+    pub(crate) fn asking(&self, key: &AskId) -> Option<&Asking> {
+        self.pending().find(|(_, pending)| pending.key == *key).and_then(|(_, pending)| {
+            match &pending.about {
+                About::Input(asking) => Some(asking),
+                About::Permission { .. } => None,
+            }
+        })
+    }
+
+    /// The host's id of what the client is being asked under this id.
+    pub(crate) fn host_id(&self, key: &AskId) -> Option<AskId> {
+        self.pending().find(|(_, pending)| pending.key == *key).map(|(id, _)| id.clone())
     }
 
     /// Remembers a question that is answered without the client.
     pub(crate) fn answered_at_once(&mut self, id: AskId) {
-        self.remember(id, Interaction::Answered { confirmed: false });
+        self.remember(id, Interaction::Answered { confirmed: false, allowed: false });
     }
 
     /// Denies a question that is not put to the client.
@@ -116,42 +156,85 @@ impl Asks {
     }
 
     /// Takes the client's answer. Anything but an offered option denies. `None`: nobody waits for it any more.
-    pub(crate) fn answer(&mut self, id: &AskId, answer: &PermissionAnswer) -> Option<Verdict> {
-        let (_, state) = self.entries.iter_mut().find(|(known, _)| known == id)?;
-        let Interaction::Pending(pending) = state else { return None };
-        let chosen = match answer {
-            PermissionAnswer::Selected(option) => {
-                pending.offered.iter().find(|offered| &***offered == option).cloned()
+    pub(crate) fn answer(&mut self, key: &AskId, answer: &PermissionAnswer) -> Option<Verdict> {
+        let (id, state) = self.waiting(key)?;
+        let Interaction::Pending(pending) = &mut *state else { return None };
+        let verdict = match &mut pending.about {
+            About::Permission { offered, deny, .. } => {
+                let chosen = match answer {
+                    PermissionAnswer::Selected(option) => {
+                        offered.iter().find(|offered| &***offered == option).cloned()
+                    }
+                    PermissionAnswer::Cancelled | PermissionAnswer::Failed => None,
+                };
+                chosen.or_else(|| deny.clone()).map_or(Verdict::Stop, Verdict::Option)
             }
-            PermissionAnswer::Cancelled | PermissionAnswer::Failed => None,
+            About::Input(asking) => match asking.chosen(answer) {
+                Next::Answer(answer) => Verdict::Input(answer),
+                Next::Ask => {
+                    pending.key = asking.key(id);
+                    return Some(Verdict::Next(pending.key.clone()));
+                }
+            },
         };
-        let Some(option) = chosen.or_else(|| pending.deny.clone()) else {
-            *state = Interaction::Withdrawn;
-            return Some(Verdict::Stop);
-        };
-        *state = Interaction::Answered { confirmed: false };
-        Some(Verdict::Option(option))
-    }
-
-    /// Denies a question that waits for the client.
-    pub(crate) fn deny(&mut self, id: &AskId) -> Option<Verdict> {
-        self.answer(id, &PermissionAnswer::Cancelled)
-    }
-
-    /// It was settled elsewhere. Says whether the client was still being asked.
-    pub(crate) fn gone(&mut self, id: &AskId) -> bool {
-        match self.entries.iter_mut().find(|(known, _)| known == id) {
-            Some((_, state @ Interaction::Pending(_))) => {
-                *state = Interaction::Withdrawn;
-                true
-            }
+        let allowed = match (&verdict, &pending.about) {
+            (Verdict::Option(option), About::Permission { allows, .. }) => allows.contains(option),
+            (Verdict::Input(InputAnswer::Accept(_)), _) => true,
             _ => false,
+        };
+        *state = match verdict {
+            Verdict::Stop => Interaction::Withdrawn,
+            _ => Interaction::Answered { confirmed: false, allowed },
+        };
+        Some(verdict)
+    }
+
+    /// Takes the client's answer to a form. A form never answers a permission.
+    pub(crate) fn fill(&mut self, key: &AskId, answer: FormAnswer) -> Option<Verdict> {
+        let (_, state) = self.waiting(key)?;
+        let Interaction::Pending(Pending { about: About::Input(asking), .. }) = &*state else { return None };
+        let verdict = Verdict::Input(asking.filled(answer));
+        let allowed = matches!(verdict, Verdict::Input(InputAnswer::Accept(_)));
+        *state = Interaction::Answered { confirmed: false, allowed };
+        Some(verdict)
+    }
+
+    fn waiting(&mut self, key: &AskId) -> Option<(&AskId, &mut Interaction)> {
+        self.entries
+            .iter_mut()
+            .find(|(_, state)| matches!(state, Interaction::Pending(pending) if pending.key == *key))
+            .map(|(id, state)| (&*id, state))
+    }
+
+    /// Whether the answer that was given to a permission allows.
+    pub(crate) fn allowed(&self, id: &AskId) -> bool {
+        let answered = self.entries.iter().find(|(known, _)| known == id);
+        matches!(answered, Some((_, Interaction::Answered { allowed: true, .. })))
+    }
+
+    /// Denies a question that waits for the client, by the host's id. Says under which id the client is asked.
+    pub(crate) fn deny(&mut self, id: &AskId) -> Option<(AskId, Verdict)> {
+        let key = self.pending().find(|(known, _)| *known == id).map(|(_, pending)| pending.key.clone())?;
+        let verdict = self.answer(&key, &PermissionAnswer::Cancelled)?;
+        Some((key, verdict))
+    }
+
+    /// It was settled elsewhere. Says under which id the client was still being asked.
+    pub(crate) fn gone(&mut self, id: &AskId) -> Option<AskId> {
+        match self.entries.iter_mut().find(|(known, _)| known == id) {
+            Some((_, state)) => {
+                let Interaction::Pending(pending) = &*state else { return None };
+                let key = pending.key.clone();
+                *state = Interaction::Withdrawn;
+                Some(key)
+            }
+            None => None,
         }
     }
 
     /// The host has confirmed an answer, or failed to.
     pub(crate) fn confirmed(&mut self, id: &AskId) {
-        if let Some((_, Interaction::Answered { confirmed })) =
+        if let Some((_, Interaction::Answered { confirmed, .. })) =
             self.entries.iter_mut().find(|(known, _)| known == id)
         {
             *confirmed = true;
@@ -272,7 +355,7 @@ mod tests {
     fn a_denial_that_lasts_is_the_second_choice() {
         let (mut asks, id) =
             asked(vec![option("never", Decision::Deny, true), option("no", Decision::Deny, false)]);
-        assert_eq!(asks.deny(&id), Some(Verdict::Option("no".into())));
+        assert_eq!(asks.deny(&id), Some((id, Verdict::Option("no".into()))));
     }
 
     #[test]

@@ -6,27 +6,37 @@
 //!
 //! Deliberately absent: channels, host handles, ACP.
 
+pub(crate) mod config;
+mod ended;
+mod facts;
 pub(crate) mod interaction;
 pub(crate) mod mode;
+mod question;
 mod ring;
 mod sequence;
 mod session;
+mod slash;
+mod terminal;
 pub(crate) mod tool;
 mod turn;
 pub(crate) mod workspace;
 
 use std::sync::Arc;
 
-use diag_model::{AskId, Failure, InputId};
+use diag_model::{AskId, Failure, InputId, SessionId};
 use zcode_runtime::model::{
-    CallError, HostEvent, InputAnswer, OpenedSession, PromptInput, SessionFacts, Snapshot,
+    CallError, CompactOutcome, GoalOutcome, HistoryMessage, HostEvent, InputAnswer, OpenedSession,
+    PromptInput, SessionFacts, Snapshot,
 };
 
-use crate::client::{PermissionAnswer, PermissionPrompt, Reply, StopReason, Update};
+use self::config::Setting;
+use crate::client::{
+    ConfigId, FormAnswer, FormPrompt, PermissionAnswer, PermissionPrompt, Reply, StopReason, Update,
+};
 use crate::coordinator::Prompt;
 use crate::setup::SessionSetup;
 
-pub(crate) use session::{Session, Setup};
+pub(crate) use session::{Origin, Session, Setup};
 
 /// What happens to a session.
 #[derive(Debug)]
@@ -51,6 +61,29 @@ pub(crate) enum Input {
         /// Duty to answer.
         reply: Reply<()>,
     },
+    /// The client sets an option.
+    Set {
+        /// Which.
+        option: ConfigId,
+        /// To what.
+        value: String,
+        /// Duty to answer.
+        reply: Reply<SessionSetup>,
+    },
+    /// The client opens the session again that is open already.
+    Reopen {
+        /// Its history is wanted too.
+        replay: bool,
+        /// Duty to answer.
+        reply: Reply<SessionSetup>,
+    },
+    /// The client answered a form.
+    FormAnswer {
+        /// Which ask.
+        ask: AskId,
+        /// How.
+        answer: FormAnswer,
+    },
     /// The client answered a permission request.
     PermissionAnswer {
         /// Which.
@@ -66,6 +99,28 @@ pub(crate) enum Input {
     Shutdown,
     /// Result of [`Call::Create`].
     Created(Result<OpenedSession, CallError>),
+    /// Result of [`Call::Resume`].
+    Resumed(Result<OpenedSession, CallError>),
+    /// Result of [`Call::Count`].
+    Counted(Result<Option<u64>, CallError>),
+    /// Result of [`Call::History`].
+    History(Result<Vec<HistoryMessage>, CallError>),
+    /// Result of [`Call::Set`].
+    WasSet(Result<SessionFacts, CallError>),
+    /// Result of [`Call::Compact`].
+    Compacted {
+        /// Which prompt.
+        input: InputId,
+        /// What the host says.
+        result: Result<CompactOutcome, CallError>,
+    },
+    /// Result of [`Call::Goal`].
+    GoalDone {
+        /// Which prompt.
+        input: InputId,
+        /// What the host says.
+        result: Result<GoalOutcome, CallError>,
+    },
     /// Result of [`Call::SetMode`].
     ModeSet(Result<SessionFacts, CallError>),
     /// Result of [`Call::Subscribe`].
@@ -120,6 +175,13 @@ pub(crate) enum Effect {
         /// What.
         prompt: PermissionPrompt,
     },
+    /// Asks the client with a form.
+    AskForm {
+        /// Which.
+        ask: AskId,
+        /// What.
+        form: FormPrompt,
+    },
     /// Withdraws a question from the client.
     Withdraw {
         /// Which.
@@ -138,6 +200,13 @@ pub(crate) enum Effect {
         reply: Reply<SessionSetup>,
         /// Why.
         failure: Failure,
+    },
+    /// Answers a request about an open session's configuration.
+    AnswerSetup {
+        /// Duty to answer.
+        reply: Reply<SessionSetup>,
+        /// The answer.
+        result: Result<SessionSetup, Failure>,
     },
     /// Answers a prompt.
     AnswerPrompt {
@@ -163,7 +232,37 @@ pub(crate) enum Call {
         /// In this mode.
         mode: Arc<str>,
     },
-    /// Sets the mode.
+    /// Opens the stored session, or opens again one that the host has put aside.
+    Resume {
+        /// Which.
+        session: SessionId,
+    },
+    /// Counts the messages of the history.
+    Count,
+    /// Reads a page of the history.
+    History {
+        /// Behind this message.
+        after: Option<Arc<str>>,
+    },
+    /// Sets an option.
+    Set(Setting),
+    /// Compacts the conversation.
+    Compact {
+        /// The prompt that wants it.
+        input: InputId,
+        /// What to keep in mind.
+        instructions: Option<String>,
+    },
+    /// Shows or changes the goal.
+    Goal {
+        /// The prompt that wants it.
+        input: InputId,
+        /// What to do.
+        action: &'static str,
+        /// The goal.
+        objective: Option<String>,
+    },
+    /// Sets the mode before the session is introduced.
     SetMode {
         /// To this one.
         mode: Arc<str>,

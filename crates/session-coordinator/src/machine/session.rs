@@ -1,19 +1,27 @@
 //! A session as a value.
 //!
 //! This file holds the state, the dispatch and the deadlines; its parts are opening (`opening`), prompts and the ends
-//! of turns (`prompting`), what the host says (`events`), its questions (`asks`) and the end of the session
-//! (`closing`).
+//! of turns (`prompting`), commands (`commands`), what the host says (`events`) and what is shown of it (`showing`), its
+//! questions (`asks`), configuration (`settings`), replay of the history (`replay`), the return of a session that the host
+//! has put aside (`healing`) and the end of the session (`closing`).
 
 mod asks;
 mod closing;
+mod commands;
 mod events;
+mod healing;
 mod opening;
 mod prompting;
+mod replay;
+mod settings;
+mod showing;
 
 #[cfg(test)]
 pub(crate) mod fixture;
 #[cfg(test)]
 mod property_tests;
+#[cfg(test)]
+mod surface_tests;
 #[cfg(test)]
 mod tests;
 
@@ -21,16 +29,22 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use diag_model::{Failure, InputId, SessionId};
-use zcode_runtime::model::HostProfile;
+use diag_model::{AskId, Failure, InputId, SessionId, ToolCallId};
+use zcode_runtime::model::{HostEvent, HostProfile, Snapshot, WorkspaceState};
 
+use self::asks::Proposal;
+use self::healing::Healing;
+use self::replay::Replay;
+use self::settings::Settings;
+use super::config::Config;
+use super::facts::Facts;
 use super::interaction::Asks;
 use super::ring::Ring;
 use super::sequence::Sequence;
 use super::tool::Tools;
 use super::turn::{Phase, Stop, Turn};
 use super::{Call, CloseCause, Effect, Input};
-use crate::client::{Reply, StopReason, Update};
+use crate::client::{ClientProfile, Reply, StopReason, Update};
 use crate::coordinator::Prompt;
 use crate::presentation::Presenter;
 use crate::setup::SessionSetup;
@@ -51,12 +65,33 @@ pub(crate) struct Setup {
     pub(crate) workspace: PathBuf,
     /// What is known of the host.
     pub(crate) profile: Arc<HostProfile>,
-    /// Mode to create it in, chosen by [`super::mode::choose`].
-    pub(crate) mode: Arc<str>,
+    /// What is known of the client.
+    pub(crate) client: ClientProfile,
+    /// What the workspace offers.
+    pub(crate) offers: Arc<WorkspaceState>,
+    /// Where the session comes from.
+    pub(crate) origin: Origin,
     /// Limit of waiting for a permission.
     pub(crate) permission_timeout: Option<Duration>,
     /// Duty to answer the request.
     pub(crate) reply: Reply<SessionSetup>,
+}
+
+/// Where a session comes from.
+#[derive(Debug)]
+pub(crate) enum Origin {
+    /// It is created.
+    New {
+        /// In this mode, chosen by [`super::mode::choose`].
+        mode: Arc<str>,
+    },
+    /// The host has it stored.
+    Stored {
+        /// Which.
+        session: SessionId,
+        /// Its history is shown before the answer.
+        replay: bool,
+    },
 }
 
 #[derive(Debug)]
@@ -80,9 +115,14 @@ enum State {
 #[derive(Debug)]
 struct Opening {
     reply: Option<Reply<SessionSetup>>,
-    asked: Arc<str>,
+    /// Stored, and whether its history is wanted.
+    stored: Option<bool>,
+    /// Mode that must not be exceeded; of a stored session the one it has.
+    asked: Option<Arc<str>>,
     set_back: bool,
     mode: Option<Arc<str>>,
+    /// The first snapshot, once the subscription stands.
+    snapshot: Option<Snapshot>,
 }
 
 #[derive(Debug)]
@@ -99,6 +139,8 @@ struct Held {
     prompt: Prompt,
     reply: Reply<StopReason>,
     until: Instant,
+    /// A slash command at its beginning has been carried out.
+    plain: bool,
 }
 
 /// The title as known and as shown.
@@ -123,6 +165,19 @@ pub(crate) struct Session {
     held: Option<Held>,
     fence: Option<Instant>,
     title: Title,
+    client: ClientProfile,
+    config: Config,
+    facts: Facts,
+    settings: Settings,
+    proposals: Vec<Proposal>,
+    /// Calls that questions belong to.
+    input_calls: Vec<(AskId, ToolCallId)>,
+    replay: Option<Replay>,
+    /// What the host says during a replay.
+    waiting: Vec<HostEvent>,
+    healing: Option<Healing>,
+    /// The compaction that runs.
+    compaction: Option<Arc<str>>,
     /// Native turns whose content is not shown any more.
     muted: Ring<Arc<str>>,
     /// Prompts that are answered, and whether a stop is owed should their turn still begin.
@@ -135,27 +190,42 @@ pub(crate) struct Session {
 impl Session {
     /// A session that is about to be created, and the first things to do.
     pub(crate) fn open(setup: Setup, now: Instant) -> (Self, Vec<Effect>) {
-        let Setup { workspace, profile, mode, permission_timeout, reply } = setup;
-        let create = vec![Effect::Call(Call::Create { mode: Arc::clone(&mode) })];
+        let Setup { workspace, profile, client, offers, origin, permission_timeout, reply } = setup;
+        let (first, asked, stored) = match origin {
+            Origin::New { mode } => (Call::Create { mode: Arc::clone(&mode) }, Some(mode), None),
+            Origin::Stored { session, replay } => (Call::Resume { session }, None, Some(replay)),
+        };
+        let opening =
+            Opening { reply: Some(reply), stored, asked, set_back: false, mode: None, snapshot: None };
         let session = Self {
             id: None,
             profile,
             permission_timeout,
             now,
-            state: State::Opening(Opening { reply: Some(reply), asked: mode, set_back: false, mode: None }),
+            state: State::Opening(opening),
             sequence: Sequence::default(),
             asks: Asks::default(),
-            tools: Tools::new(Presenter::new(workspace)),
+            tools: Tools::new(Presenter::new(workspace), client.terminal_output),
             held: None,
             fence: None,
             title: Title::default(),
+            client,
+            config: Config::of(&offers),
+            facts: Facts::of(&offers),
+            settings: Settings::default(),
+            proposals: Vec::new(),
+            input_calls: Vec::new(),
+            replay: None,
+            waiting: Vec::new(),
+            healing: None,
+            compaction: None,
             muted: Ring::new(REMEMBERED),
             answered: Ring::new(REMEMBERED),
             serial: 0,
             dropped: 0,
             out: Vec::new(),
         };
-        (session, create)
+        (session, vec![Effect::Call(first)])
     }
 
     /// Takes one step.
@@ -168,6 +238,15 @@ impl Session {
             Input::Cancel => self.cancel(),
             Input::Close { reply } => self.close(reply),
             Input::PermissionAnswer { ask, answer } => self.permission_answered(&ask, &answer),
+            Input::FormAnswer { ask, answer } => self.form_answered(&ask, answer),
+            Input::Set { option, value, reply } => self.set(option, value, reply),
+            Input::Reopen { replay, reply } => self.reopen(replay, reply),
+            Input::Resumed(result) => self.resumed(result),
+            Input::Counted(result) => self.counted(result),
+            Input::History(result) => self.history(result),
+            Input::WasSet(result) => self.was_set(result),
+            Input::Compacted { input, result } => self.compacted(&input, result),
+            Input::GoalDone { input, result } => self.goal_done(&input, result),
             Input::ClientStalled => self.client_stalled(),
             Input::OpenWithdrawn => self.open_withdrawn(),
             Input::Shutdown => self.shutdown(),
@@ -193,7 +272,9 @@ impl Session {
             State::Closing(closing) => Some(closing.until),
             State::Opening(_) | State::Idle | State::Closed(_) => None,
         };
-        [state, self.held.as_ref().map(|held| held.until), self.fence, self.asks.deadline()]
+        let news = self.shows_facts().then(|| self.facts.deadline()).flatten();
+        let replay = self.replay.as_ref().and_then(Replay::deadline);
+        [state, self.held.as_ref().map(|held| held.until), self.fence, self.asks.deadline(), news, replay]
             .into_iter()
             .flatten()
             .min()
@@ -286,6 +367,11 @@ impl Session {
             _ => {}
         }
         self.turn_due();
+        self.replay_due();
+        if self.facts.deadline().is_some_and(|at| at <= now) {
+            self.show_facts();
+        }
+        self.release();
     }
 
     fn show(&mut self, updates: impl IntoIterator<Item = Update>) {

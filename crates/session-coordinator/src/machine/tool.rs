@@ -5,10 +5,13 @@ use std::sync::Arc;
 
 use diag_model::ToolCallId;
 use serde_json::Value;
-use zcode_runtime::model::{ToolDisplay, ToolEvent, ToolInput, ToolInputPart, ToolStage};
+use zcode_runtime::model::{
+    BackgroundTask, TaskStatus, ToolDisplay, ToolEvent, ToolInput, ToolInputPart, ToolStage,
+};
 
-use super::ring::Ring;
-use crate::client::{ToolPatch, ToolStatus, ToolView, Update};
+use super::ended::Ended;
+use super::terminal::Terminal;
+use crate::client::{TerminalExit, TerminalPiece, ToolContent, ToolPatch, ToolStatus, ToolView, Update};
 use crate::presentation::Presenter;
 
 /// Calls that can be open at once; more are not shown.
@@ -27,6 +30,8 @@ struct Tool {
     shown: bool,
     running: bool,
     background: bool,
+    /// Shown as a terminal stream.
+    terminal: Option<Terminal>,
 }
 
 #[derive(Debug, Default)]
@@ -47,14 +52,22 @@ pub(crate) struct Tools {
     open: HashMap<ToolCallId, Tool>,
     /// Order of first sight, so that the end of a turn closes calls in a stable order.
     order: Vec<ToolCallId>,
-    ended: Ring<ToolCallId>,
+    ended: Ended<ToolCallId>,
     presenter: Presenter,
+    /// The client shows the output of commands as a terminal.
+    terminals: bool,
     dropped: u64,
 }
 
 impl Tools {
-    pub(crate) fn new(presenter: Presenter) -> Self {
-        Self { open: HashMap::new(), order: Vec::new(), ended: Ring::new(ENDED_LIMIT), presenter, dropped: 0 }
+    pub(crate) fn new(presenter: Presenter, terminals: bool) -> Self {
+        let ended = Ended::new(ENDED_LIMIT);
+        Self { open: HashMap::new(), order: Vec::new(), ended, presenter, terminals, dropped: 0 }
+    }
+
+    /// The same presentation without any call, for a replay.
+    pub(crate) fn afresh(&self) -> Self {
+        Self::new(self.presenter.clone(), self.terminals)
     }
 
     /// Whether the call goes on beyond its turn: itself in the background, or made by one that is.
@@ -143,12 +156,17 @@ impl Tools {
             }
             ToolStage::Progress { tail, total_bytes } => {
                 let mut patch = presenter.progress(call, tail.as_deref(), total_bytes);
+                if let Some(terminal) = &mut tool.terminal {
+                    patch.content = None;
+                    let output = terminal.tail(tail.as_deref().unwrap_or_default(), total_bytes);
+                    patch.terminal = output.map(|output| piece(Some(output), None));
+                }
                 let first = !std::mem::replace(&mut tool.running, true);
                 // A diff that waits to be carried out is not replaced by progress.
                 if !first {
                     patch.status = None;
                 }
-                if first || patch.content.is_some() {
+                if first || patch.content.is_some() || patch.terminal.is_some() {
                     updates.push(Update::ToolUpdate(patch));
                 }
             }
@@ -157,18 +175,75 @@ impl Tools {
                 let again = moved_away && std::mem::replace(&mut tool.background, true);
                 if !again {
                     tool.running = true;
-                    updates.push(Update::ToolUpdate(presenter.result(call.clone(), &name, &result)));
+                    let mut patch = presenter.result(call.clone(), &name, &result);
+                    if let Some(terminal) = &mut tool.terminal {
+                        if moved_away {
+                            beside_terminal(&mut patch);
+                        } else {
+                            patch.content = None;
+                            let exit = TerminalExit { code: result.exit_code };
+                            patch.terminal = Some(piece(terminal.rest(&result), Some(exit)));
+                        }
+                    }
+                    updates.push(Update::ToolUpdate(patch));
                 }
                 if !moved_away {
                     self.end(&call);
                 }
             }
             ToolStage::Failed { error } => {
-                updates.push(Update::ToolUpdate(presenter.failure(call.clone(), &error)));
+                updates.push(self.failed(&call, &error));
                 self.end(&call);
             }
         }
         updates
+    }
+
+    /// A task beside the turns moves; its end is the end of the call that started it.
+    pub(crate) fn task(&mut self, task: &BackgroundTask) -> Vec<Update> {
+        let Some(tool) = self.open.get_mut(&task.call).filter(|tool| tool.background) else {
+            return Vec::new();
+        };
+        if !task.status.is_final() {
+            // The total is not said, so a terminal gets no part of it.
+            let patch = self.presenter.progress(task.call.clone(), task.tail.as_deref(), None);
+            let shown = tool.terminal.is_none() && patch.content.is_some();
+            return shown
+                .then_some(Update::ToolUpdate(ToolPatch { status: None, ..patch }))
+                .into_iter()
+                .collect();
+        }
+        let how = match task.status {
+            TaskStatus::Running | TaskStatus::Completed => None,
+            TaskStatus::Failed => Some("the background task failed"),
+            TaskStatus::TimedOut => Some("the background task took too long and was ended"),
+            TaskStatus::Cancelled => Some("the background task was stopped"),
+            TaskStatus::SpawnError => Some("the background task could not be started"),
+            TaskStatus::Lost => Some("ZCode does not know what became of the background task"),
+        };
+        let mut patch = self.presenter.progress(task.call.clone(), task.tail.as_deref(), None);
+        patch.status = Some(if how.is_none() { ToolStatus::Completed } else { ToolStatus::Failed });
+        if let Some(how) = how {
+            patch.content.get_or_insert_default().push(ToolContent::Text(how.to_owned()));
+        }
+        if tool.terminal.is_some() {
+            if patch.content.is_some() {
+                beside_terminal(&mut patch);
+            }
+            patch.terminal = Some(piece(None, Some(TerminalExit { code: None })));
+        }
+        self.end(&task.call);
+        vec![Update::ToolUpdate(patch)]
+    }
+
+    /// The end of a call that has no result.
+    fn failed(&self, call: &ToolCallId, why: &str) -> Update {
+        let mut patch = self.presenter.failure(call.clone(), why);
+        if self.open.get(call).is_some_and(|tool| tool.terminal.is_some()) {
+            beside_terminal(&mut patch);
+            patch.terminal = Some(piece(None, Some(TerminalExit { code: None })));
+        }
+        Update::ToolUpdate(patch)
     }
 
     /// Describes a call whole, for somebody who has to judge it.
@@ -207,7 +282,7 @@ impl Tools {
         let mut updates = Vec::new();
         for call in over {
             if self.open.get(&call).is_some_and(|tool| tool.shown) {
-                updates.push(Update::ToolUpdate(self.presenter.failure(call.clone(), why)));
+                updates.push(self.failed(&call, why));
             }
             self.end(&call);
         }
@@ -250,8 +325,23 @@ impl Tools {
         patch.status = Some(ToolStatus::Pending);
         patch.parent.clone_from(&tool.parent);
         patch.agent.clone_from(&tool.agent);
+        if self.terminals && tool.name.as_deref() == Some("Bash") {
+            tool.terminal = Some(Terminal::default());
+            patch.content = Some(vec![ToolContent::Terminal]);
+            let cwd = Some(self.presenter.root().to_owned());
+            patch.terminal = Some(TerminalPiece { cwd, ..TerminalPiece::default() });
+        }
         vec![Update::ToolCall(ToolView::new(patch))]
     }
+}
+
+fn piece(output: Option<String>, exit: Option<TerminalExit>) -> TerminalPiece {
+    TerminalPiece { cwd: None, output, exit }
+}
+
+/// Content replaces, so the terminal has to be named again.
+fn beside_terminal(patch: &mut ToolPatch) {
+    patch.content.get_or_insert_default().insert(0, ToolContent::Terminal);
 }
 
 #[cfg(test)]
@@ -263,7 +353,7 @@ mod tests {
     use crate::client::ToolContent;
 
     fn tools() -> Tools {
-        Tools::new(Presenter::new("/w"))
+        Tools::new(Presenter::new("/w"), false)
     }
 
     fn part(tools: &mut Tools, tool: Option<&str>, part: ToolInputPart) -> Vec<Update> {

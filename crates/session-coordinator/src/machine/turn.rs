@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use diag_model::{Detail, ErrorCode, Failure, InputId};
 use zcode_runtime::model::TurnResult;
 
+use super::Call;
 use crate::client::{Reply, StopReason};
 
 /// How long the terminal event may stay away after a hint of it, before the host is asked.
@@ -120,12 +121,18 @@ pub(crate) struct Turn {
     pub(crate) probe: Probe,
     /// Another native turn that runs in between.
     pub(crate) foreign: Option<Foreign>,
+    /// The call that carries the prompt, until it is known to be taken; of a command for ever.
+    pub(crate) call: Option<Call>,
+    /// A command: it ends with the answer of its call and not with an event.
+    pub(crate) command: bool,
+    /// The session was put aside by the host and resumed for it.
+    pub(crate) healed: bool,
 }
 
 impl Turn {
     /// A prompt's turn, about to be sent.
-    pub(crate) fn of_prompt(input: InputId, reply: Reply<StopReason>) -> Self {
-        Self { input: Some(input), reply: Some(reply), ..Self::of_host(None) }.unaccepted()
+    pub(crate) fn of_prompt(input: InputId, reply: Reply<StopReason>, call: Call) -> Self {
+        Self { input: Some(input), reply: Some(reply), call: Some(call), ..Self::of_host(None) }.unaccepted()
     }
 
     /// A turn the host started by itself.
@@ -142,6 +149,21 @@ impl Turn {
             ended: None,
             probe: Probe::default(),
             foreign: None,
+            call: None,
+            command: false,
+            healed: false,
+        }
+    }
+
+    /// A command's turn: the host takes it with its call.
+    pub(crate) fn of_command(input: InputId, reply: Reply<StopReason>, call: Call) -> Self {
+        Self {
+            input: Some(input),
+            reply: Some(reply),
+            call: Some(call),
+            command: true,
+            started: false,
+            ..Self::of_host(None)
         }
     }
 
@@ -157,6 +179,9 @@ impl Turn {
         }
         self.id = id.or_else(|| self.id.take());
         (self.accepted, self.started) = (true, true);
+        if !self.command {
+            self.call = None;
+        }
     }
 
     /// Whether an event that names this turn and this input is about it.

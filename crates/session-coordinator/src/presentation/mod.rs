@@ -28,6 +28,11 @@ impl Presenter {
         Self { root: root.into() }
     }
 
+    /// The workspace.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
     /// What can be said of a call from its tool and input.
     pub fn call(&self, call: ToolCallId, tool: Option<&Arc<str>>, input: Option<&Value>) -> ToolPatch {
         let name = tool.map_or("", |tool| tool.as_ref());

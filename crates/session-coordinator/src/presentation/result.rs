@@ -1,13 +1,17 @@
 //! Results, failures and progress of tool calls.
 
 use std::fmt::Write as _;
+use std::sync::Arc;
 
 use diag_model::ToolCallId;
 use serde_json::{Map, Value};
-use zcode_runtime::model::{DiffHunk, ToolDisplay, ToolResult};
+use zcode_runtime::model::{DiffHunk, Todo, TodoStatus, ToolDisplay, ToolResult};
 
 use super::{Presenter, limits, raw};
 use crate::client::{Location, ToolContent, ToolPatch, ToolStatus};
+
+/// An image of a result that is shown, base64 bytes: a line with it stays below the 10 MiB some clients refuse.
+const IMAGE_LIMIT: usize = 8 * 1024 * 1024;
 
 impl Presenter {
     /// The end of a call. A failure shows its text and never a diff.
@@ -33,6 +37,22 @@ impl Presenter {
                 patch.status = Some(ToolStatus::InProgress);
                 patch.content = Some(vec![text(tool, result)]);
             }
+            Some(ToolDisplay::Todos(todos)) => {
+                patch.content = Some(vec![ToolContent::Text(summary(todos))]);
+            }
+            Some(ToolDisplay::Images(images)) => {
+                let images = images.iter().filter(|image| image.data.len() <= IMAGE_LIMIT);
+                let mut content: Vec<_> = images
+                    .map(|image| ToolContent::Image {
+                        mime: image.mime.clone(),
+                        data: Arc::clone(&image.data),
+                    })
+                    .collect();
+                if content.is_empty() || !result.content.trim().is_empty() {
+                    content.push(text(tool, result));
+                }
+                patch.content = Some(content);
+            }
             _ => patch.content = Some(vec![text(tool, result)]),
         }
         patch
@@ -55,6 +75,15 @@ impl Presenter {
         patch.status = Some(ToolStatus::Failed);
         patch.content = Some(vec![ToolContent::Text(limits::shown(error, None))]);
         patch
+    }
+}
+
+/// A todo list in one line; the list itself is the client's plan.
+fn summary(todos: &[Todo]) -> String {
+    let done = todos.iter().filter(|todo| todo.status == TodoStatus::Completed).count();
+    match todos.len() {
+        0 => "The todo list is empty.".to_owned(),
+        count => format!("{done} of {count} done"),
     }
 }
 

@@ -24,6 +24,7 @@ impl Session {
                 self.deny_pending(false);
                 self.stop();
                 self.withdraw_prompts();
+                self.drop_requests(&Failure::new(ErrorCode::SessionClosed));
                 self.out.push(Effect::Call(Call::Close));
                 let until = self.now + CLOSE_WITHIN;
                 self.state =
@@ -120,6 +121,7 @@ impl Session {
             let unsent = failure.clone().next_step("your prompt was not sent; start a new session");
             self.answer(held.reply, Err(unsent));
         }
+        self.drop_requests(&failure);
         self.fence = None;
         failure
     }
@@ -142,8 +144,11 @@ impl Session {
                 self.state = state;
                 self.deny_pending(false);
                 self.withdraw_prompts();
+                self.drop_requests(&Failure::new(ErrorCode::ShuttingDown));
             }
         }
+        self.replay = None;
+        self.waiting.clear();
         self.state = State::Closed(CloseCause::Shutdown);
     }
 }

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use diag_model::{Detail, ErrorCode, Failure, InputId, SessionId};
-use zcode_runtime::model::{EventBody, HostEvent, SessionEvent, SessionFacts, TurnResult, Violation};
+use zcode_runtime::model::{
+    EventBody, HostEvent, SessionEvent, ToolDisplay, ToolResult, ToolStage, TurnResult, Violation,
+};
 
 use super::super::turn::{Foreign, Outcome, PROBE_AFTER, Stop, Turn};
 use super::super::{Call, Effect};
@@ -15,7 +17,9 @@ impl Session {
         if matches!(self.state, State::Closed(_)) {
             return self.drop_content();
         }
+        let Some(event) = self.wait_for_replay(event) else { return };
         match event {
+            HostEvent::Lost(_) if self.healing.is_some() => {}
             // A further snapshot tells facts and open asks; the boundary stays the first one's.
             HostEvent::Snapshot(snapshot) => {
                 self.facts(&snapshot.facts);
@@ -42,7 +46,7 @@ impl Session {
         match body {
             EventBody::TurnStarted { input, background: _ } => self.turn_started(turn, input.as_ref()),
             EventBody::Steered { inputs, target } => self.steered(&inputs, &target),
-            EventBody::TurnEnded { result, input } => {
+            EventBody::TurnEnded { result, input, .. } => {
                 self.turn_over(turn.as_ref(), input.as_ref(), Outcome::Ended(result));
             }
             EventBody::TurnFailed { failure, input } => {
@@ -66,15 +70,40 @@ impl Session {
             }
             EventBody::Tool(tool) => {
                 if self.wants(turn.as_ref()) || self.is_open() && self.tools.in_background(&tool.call) {
+                    let todos = match &tool.stage {
+                        ToolStage::Result(ToolResult { success: true, display: Some(display), .. }) => {
+                            match display {
+                                ToolDisplay::Todos(todos) if tool.agent.is_none() => Some(todos.clone()),
+                                _ => None,
+                            }
+                        }
+                        _ => None,
+                    };
                     let updates = self.tools.stage(tool);
                     self.show(updates);
+                    if let Some(todos) = todos {
+                        self.facts.set_todos(todos);
+                        self.show_facts();
+                    }
                 } else {
                     self.drop_content();
                 }
             }
             EventBody::Facts(facts) => self.facts(&facts),
             EventBody::AskResolved(ask) => self.ask_gone(&ask),
-            EventBody::Informational(_) => {}
+            EventBody::BackgroundTask(task) => {
+                if self.is_open() {
+                    let updates = self.tools.task(&task);
+                    self.show(updates);
+                }
+            }
+            EventBody::Compaction(stage) => self.compaction(stage),
+            EventBody::Retry(retry) => {
+                if self.wants(turn.as_ref()) {
+                    self.retry(retry);
+                }
+            }
+            EventBody::SessionResumed { .. } | EventBody::Informational(_) => {}
         }
     }
 
@@ -86,11 +115,6 @@ impl Session {
     pub(super) fn wants(&self, turn: Option<&Arc<str>>) -> bool {
         matches!(self.state, State::Running(_) | State::Background(_))
             && !turn.is_some_and(|turn| self.muted.contains(turn))
-    }
-
-    /// The client knows the session and has not closed it.
-    fn is_open(&self) -> bool {
-        matches!(self.state, State::Idle | State::Running(_) | State::Background(_) | State::Settling(_))
     }
 
     fn turn_started(&mut self, id: Option<Arc<str>>, input: Option<&InputId>) {
@@ -202,20 +226,6 @@ impl Session {
             && (id.is_none() || turn.id.is_none() || turn.id.as_ref() == id)
         {
             turn.probe.plan(at);
-        }
-    }
-
-    pub(super) fn facts(&mut self, facts: &SessionFacts) {
-        if let Some(title) = &facts.title {
-            if self.fence.is_some() {
-                self.title.held = Some(Arc::clone(title));
-            } else {
-                self.show_title(title);
-            }
-        }
-        if let Some(mode) = facts.mode.as_deref().filter(|mode| self.profile.mode(mode).is_none()) {
-            let what = format!("mode {mode}");
-            self.violation(&Violation { what });
         }
     }
 

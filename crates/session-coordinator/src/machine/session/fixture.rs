@@ -6,12 +6,15 @@ use std::time::{Duration, Instant};
 use diag_model::{ErrorCode, Failure, InputId};
 use serde_json::json;
 use zcode_runtime::model::{
-    CallError, Decision, EventBody, HostEvent, HostProfile, Mode, OpenedSession, PermissionAsk,
-    PermissionOption, Refusal, SessionEvent, SessionFacts, Snapshot, ToolEvent, ToolStage, TurnResult,
+    CallError, Decision, EventBody, HostEvent, HostProfile, Mode, Model, ModelRef, OpenedSession,
+    PermissionAsk, PermissionOption, Refusal, SessionEvent, SessionFacts, Snapshot, ThoughtLevels, ToolEvent,
+    ToolStage, TurnResult, WorkspaceState,
 };
 
-use super::{Session, Setup};
-use crate::client::{PermissionAnswer, Reply, StopReason, ToolContent, ToolStatus, Update};
+use super::{Origin, Session, Setup};
+use crate::client::{
+    ClientProfile, ConfigId, PermissionAnswer, Reply, StopReason, ToolContent, ToolStatus, Update,
+};
 use crate::coordinator::Prompt;
 use crate::machine::{Call, Effect, Input};
 use crate::setup::SessionSetup;
@@ -33,6 +36,23 @@ pub(crate) fn profile() -> Arc<HostProfile> {
         modes: [mode("plan", 0), mode("build", 1), mode("edit", 2), mode("yolo", 3)].into(),
         cancel_terminal: Duration::from_secs(30),
     })
+}
+
+/// A workspace with two models and a thought level, and without commands.
+pub(crate) fn offers() -> WorkspaceState {
+    let model = |id: &str| Model {
+        id: ModelRef { provider: "p".into(), model: id.into(), variant: None },
+        label: id.into(),
+        provider_label: None,
+        disabled: None,
+    };
+    let available = vec![("low".into(), "Low".into()), ("max".into(), "Max".into())];
+    WorkspaceState {
+        models: vec![model("m1"), model("m2")],
+        current_model: Some(model("m1").id),
+        thought: Some(ThoughtLevels { current: None, default: Some("max".into()), available }),
+        ..WorkspaceState::default()
+    }
 }
 
 pub(crate) fn option(id: &str, decision: Decision, lasting: bool) -> PermissionOption {
@@ -72,6 +92,32 @@ impl Rig {
     }
 
     pub(crate) fn with(permission_timeout: Option<Duration>) -> Self {
+        let origin = Origin::New { mode: "build".into() };
+        let (rig, first) = Self::begin(permission_timeout, ClientProfile::default(), origin, offers());
+        assert_eq!(first, ["create build"]);
+        rig
+    }
+
+    /// An open, idle session of a client that can do this.
+    pub(crate) fn of_client(client: ClientProfile) -> Self {
+        let (rig, _) = Self::begin(None, client, Origin::New { mode: "build".into() }, offers());
+        rig.opened()
+    }
+
+    /// A session that is being opened from the host's store.
+    pub(crate) fn stored(replay: bool, offers: WorkspaceState) -> Self {
+        let origin = Origin::Stored { session: "s".into(), replay };
+        let (rig, first) = Self::begin(None, ClientProfile::default(), origin, offers);
+        assert_eq!(first, ["resume s"]);
+        rig
+    }
+
+    pub(crate) fn begin(
+        permission_timeout: Option<Duration>,
+        client: ClientProfile,
+        origin: Origin,
+        offers: WorkspaceState,
+    ) -> (Self, Vec<String>) {
         let said: Arc<Mutex<Vec<String>>> = Arc::default();
         let log = Arc::clone(&said);
         let reply = Reply::new(move |result: Result<SessionSetup, Failure>| {
@@ -84,14 +130,16 @@ impl Rig {
         let setup = Setup {
             workspace: "/w".into(),
             profile: profile(),
-            mode: "build".into(),
+            client,
+            offers: Arc::new(offers),
+            origin,
             permission_timeout,
             reply,
         };
         let (session, effects) = Session::open(setup, now);
         let mut rig = Self { session, now, seq: 0, prompts: 0, said, last: 0 };
-        assert_eq!(rig.words(effects), ["create build"]);
-        rig
+        let first = rig.words(effects);
+        (rig, first)
     }
 
     /// An open, idle session.
@@ -139,13 +187,7 @@ impl Rig {
     pub(crate) fn prompt_with(&mut self, slot: bool, withdrawn: bool) -> Vec<String> {
         self.prompts += 1;
         let name = format!("p{}", self.prompts);
-        let (log, label) = (Arc::clone(&self.said), name.clone());
-        let reply = Reply::new(move |result: Result<StopReason, Failure>| {
-            log.lock().unwrap().push(match result {
-                Ok(reason) => format!("{label} {reason:?}"),
-                Err(failure) => format!("{label} {}", failure.code),
-            });
-        });
+        let reply = self.prompt_reply(&name);
         let prompt = Prompt { text: format!("prompt {name}"), attachments: Vec::new() };
         self.step(Input::Prompt { input: name.into(), prompt, reply, slot, withdrawn })
     }
@@ -186,7 +228,7 @@ impl Rig {
     }
 
     pub(crate) fn ended(&mut self, turn: &str, result: TurnResult) -> Vec<String> {
-        self.event(Some(turn), EventBody::TurnEnded { result, input: None })
+        self.event(Some(turn), EventBody::TurnEnded { result, input: None, usage: None })
     }
 
     pub(crate) fn tool(&mut self, turn: &str, call: &str, stage: ToolStage) -> Vec<String> {
@@ -204,6 +246,49 @@ impl Rig {
     pub(crate) fn select(&mut self, ask: &str, option: &str) -> Vec<String> {
         let answer = PermissionAnswer::Selected(option.to_owned());
         self.step(Input::PermissionAnswer { ask: ask.into(), answer })
+    }
+
+    pub(crate) fn set(&mut self, option: ConfigId, value: &str) -> Vec<String> {
+        let reply = self.setup_reply("set");
+        self.step(Input::Set { option, value: value.to_owned(), reply })
+    }
+
+    pub(crate) fn reopen(&mut self, replay: bool) -> Vec<String> {
+        let reply = self.setup_reply("reopen");
+        self.step(Input::Reopen { replay, reply })
+    }
+
+    fn setup_reply(&self, name: &'static str) -> Reply<SessionSetup> {
+        let log = Arc::clone(&self.said);
+        Reply::new(move |result: Result<SessionSetup, Failure>| {
+            log.lock().unwrap().push(match result {
+                Ok(setup) => format!("{name} {}", setup.modes.current),
+                Err(failure) => format!("{name} {}", failure.code),
+            });
+        })
+    }
+
+    fn prompt_reply(&self, name: &str) -> Reply<StopReason> {
+        let (log, label) = (Arc::clone(&self.said), name.to_owned());
+        Reply::new(move |result: Result<StopReason, Failure>| {
+            log.lock().unwrap().push(match result {
+                Ok(reason) => format!("{label} {reason:?}"),
+                Err(failure) => format!("{label} {}", failure.code),
+            });
+        })
+    }
+
+    /// Submits a prompt with this text.
+    pub(crate) fn say(&mut self, text: &str) -> Vec<String> {
+        self.prompts += 1;
+        let name = format!("p{}", self.prompts);
+        let reply = self.prompt_reply(&name);
+        let prompt = Prompt { text: text.to_owned(), attachments: Vec::new() };
+        self.step(Input::Prompt { input: name.into(), prompt, reply, slot: true, withdrawn: false })
+    }
+
+    pub(crate) fn facts(&mut self, facts: SessionFacts) -> Vec<String> {
+        self.step(Input::Event(HostEvent::Facts(facts)))
     }
 
     pub(crate) fn confirm(&mut self, ask: &str) -> Vec<String> {
@@ -239,6 +324,8 @@ impl Rig {
                     assert!(prompt.call.title.is_some());
                     words.push(format!("ask {ask}"));
                 }
+                Effect::AskForm { ask, form } => words.push(format!("form {ask} {}", form.message)),
+                Effect::AnswerSetup { reply, result } => reply.send(result),
                 Effect::Withdraw { ask } => words.push(format!("withdraw {ask}")),
                 Effect::Introduce { reply, answer } => reply.send(Ok(answer)),
                 Effect::Refuse { reply, failure } => reply.send(Err(failure)),
@@ -253,6 +340,12 @@ impl Rig {
     fn call(&mut self, call: Call) -> String {
         match call {
             Call::Create { mode } => format!("create {mode}"),
+            Call::Resume { session } => format!("resume {session}"),
+            Call::Count => "count".to_owned(),
+            Call::History { after } => format!("history {}", after.as_deref().unwrap_or("all")),
+            Call::Set(setting) => format!("set {setting:?}"),
+            Call::Compact { input, instructions } => format!("compact {input} {instructions:?}"),
+            Call::Goal { action, objective, .. } => format!("goal {action} {objective:?}"),
             Call::SetMode { mode } => format!("set mode {mode}"),
             Call::Subscribe => "subscribe".to_owned(),
             Call::Send(input) => format!("send {}", input.input),
@@ -284,6 +377,22 @@ fn update_in_words(update: &Update) -> String {
             (status, _) => format!("tool {} {status:?}", patch.call),
         },
         Update::Title(title) => format!("title {title}"),
+        Update::UserText { text, .. } => format!("user {text}"),
+        Update::Mode(mode) => format!("mode {mode}"),
+        Update::Options(options) => {
+            let current: Vec<_> = options.iter().map(|option| option.current.to_string()).collect();
+            format!("options {}", current.join(" "))
+        }
+        Update::Plan(todos) => {
+            let todos: Vec<_> = todos.iter().map(|todo| todo.content.clone()).collect();
+            format!("plan {todos:?}")
+        }
+        Update::Commands(commands) => {
+            let names: Vec<_> = commands.iter().map(|command| &*command.name).collect();
+            format!("commands {}", names.join(" "))
+        }
+        Update::Proposal { id, text } => format!("proposal {id} {text}"),
+        Update::ProposalGone { id } => format!("proposal gone {id}"),
         other => format!("{other:?}"),
     }
 }

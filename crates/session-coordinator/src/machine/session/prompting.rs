@@ -6,10 +6,10 @@ use diag_model::{ErrorCode, Failure, InputId};
 use zcode_runtime::model::{CallError, PromptInput, Refusal};
 
 use super::super::turn::{CONFIRM_WITHIN, Outcome, PROBE_AFTER, PROBE_GRACE, Stop, Turn};
-use super::super::{Call, CloseCause, Effect};
+use super::super::{Call, Effect};
 use super::opening::named;
 use super::{FENCE, HOLD, Held, Session, State};
-use crate::client::{Reply, StopReason, Update};
+use crate::client::{Reply, StopReason};
 use crate::coordinator::Prompt;
 
 /// Characters of a title made from a prompt.
@@ -24,43 +24,60 @@ impl Session {
         slot: bool,
         withdrawn: bool,
     ) {
-        let refused = match &self.state {
-            State::Closed(CloseCause::Failed(failure)) => Some(failure.clone()),
-            State::Closed(CloseCause::Shutdown) => Some(Failure::new(ErrorCode::ShuttingDown)),
-            State::Opening(_) | State::Closing(_) | State::Closed(_) => {
-                Some(Failure::new(ErrorCode::SessionClosed))
-            }
-            _ if self.has_prompt() => Some(Failure::new(ErrorCode::SessionBusy)),
-            _ if !slot => Some(Failure::new(ErrorCode::TooManyTurns)),
-            _ => None,
-        };
+        let refused = self.not_open().or_else(|| match () {
+            () if self.has_prompt() => Some(Failure::new(ErrorCode::SessionBusy)),
+            () if !slot => Some(Failure::new(ErrorCode::TooManyTurns)),
+            () => None,
+        });
         if let Some(failure) = refused {
             self.answer(reply, Err(failure));
         } else if withdrawn {
             self.answer(reply, Ok(StopReason::Cancelled));
-        } else if let State::Background(turn) | State::Settling(turn) = &mut self.state {
-            turn.probe.plan(self.now + PROBE_AFTER);
-            self.held = Some(Held { input, prompt, reply, until: self.now + HOLD });
         } else {
-            self.send(input, prompt, reply);
+            if let State::Background(turn) | State::Settling(turn) = &mut self.state {
+                turn.probe.plan(self.now + PROBE_AFTER);
+            }
+            self.held = Some(Held { input, prompt, reply, until: self.now + HOLD, plain: false });
+            self.release();
         }
     }
 
-    fn send(&mut self, input: InputId, prompt: Prompt, reply: Reply<StopReason>) {
+    fn send(&mut self, held: Held) {
+        let Held { input, prompt, reply, plain, .. } = held;
         self.lift_fence();
         if self.title.shown.is_none() && self.title.fallback.is_none() {
             self.title.fallback = title_of(&prompt.text);
         }
-        self.state = State::Running(Turn::of_prompt(input.clone(), reply));
+        let (input, prompt, reply) = if !plain {
+            let Some(prompt) = self.command(input, prompt, reply) else { return };
+            prompt
+        } else if prompt.text.is_empty() && prompt.attachments.is_empty() {
+            return self.plan_mode_is_on(reply);
+        } else {
+            (input, prompt, reply)
+        };
         let Prompt { text, attachments } = prompt;
-        self.out.push(Effect::Call(Call::Send(PromptInput { input, text, attachments })));
+        let call = Call::Send(PromptInput { input: input.clone(), text, attachments });
+        self.state = State::Running(Turn::of_prompt(input, reply, call.clone()));
+        self.out.push(Effect::Call(call));
     }
 
     /// Nothing runs any more: a prompt that was held goes out.
     fn idle(&mut self) {
         self.state = State::Idle;
-        if let Some(Held { input, prompt, reply, .. }) = self.held.take() {
-            self.send(input, prompt, reply);
+        self.release();
+    }
+
+    /// Sends what is held, unless something has to be done before.
+    pub(super) fn release(&mut self) {
+        let announces = self.facts.deadline().is_some_and(|at| at > self.now);
+        let waits = self.settings.busy() || self.replay.is_some() || announces;
+        if matches!(self.state, State::Idle)
+            && !waits
+            && let Some(held) = self.held.take()
+        {
+            self.show_facts();
+            self.send(held);
         }
     }
 
@@ -83,6 +100,7 @@ impl Session {
         match result {
             Ok(()) => {
                 turn.accepted = true;
+                turn.call = None;
                 if turn.stop == Stop::Wanted {
                     self.stop();
                 }
@@ -91,6 +109,18 @@ impl Session {
             // The turn began, so the prompt was taken whatever this answer says.
             Err(_) if turn.started => {}
             Err(CallError::TimedOut(_)) => self.never_began(Failure::new(ErrorCode::PromptOutcomeUnknown)),
+            // Provably not taken, and the session can be had back: asked again, once.
+            Err(CallError::Refused { failure, why: Refusal::NotActive }) => {
+                let again = turn.call.take().filter(|_| {
+                    turn.reply.is_some()
+                        && turn.cancelled.is_none()
+                        && !std::mem::replace(&mut turn.healed, true)
+                });
+                match again {
+                    Some(call) => self.heal(call),
+                    None => self.never_began(failure),
+                }
+            }
             Err(CallError::Refused { failure, why: Refusal::Busy }) => {
                 self.never_began(Failure::new(ErrorCode::SessionBusy).cause(failure.cause_text()));
             }
@@ -99,7 +129,7 @@ impl Session {
     }
 
     /// A prompt whose turn has not begun and, as far as anybody knows, will not.
-    fn never_began(&mut self, failure: Failure) {
+    pub(super) fn never_began(&mut self, failure: Failure) {
         if let State::Running(turn) = &mut self.state {
             turn.verdict = Some(failure);
             self.deny_pending(false);
@@ -125,7 +155,12 @@ impl Session {
                 self.deny_pending(false);
                 self.stop();
             }
-            State::Opening(_) | State::Idle | State::Closing(_) | State::Closed(_) => {}
+            State::Idle => {
+                if let Some(held) = self.held.take() {
+                    self.answer(held.reply, Ok(StopReason::Cancelled));
+                }
+            }
+            State::Opening(_) | State::Closing(_) | State::Closed(_) => {}
         }
     }
 
@@ -185,6 +220,8 @@ impl Session {
     pub(super) fn turn_over(&mut self, id: Option<&Arc<str>>, input: Option<&InputId>, outcome: Outcome) {
         let until = self.now + CONFIRM_WITHIN;
         match &mut self.state {
+            // A command ends with the answer of its call.
+            State::Running(turn) if turn.command && turn.is(id, input) => {}
             State::Running(turn) if turn.is(id, input) => {
                 turn.ended.get_or_insert((outcome, until));
                 self.conclude();
@@ -217,7 +254,7 @@ impl Session {
         self.idle();
     }
 
-    fn settled(&mut self) {
+    pub(super) fn settled(&mut self) {
         if let State::Settling(turn) = std::mem::replace(&mut self.state, State::Idle) {
             self.retire(&turn);
             self.after(turn);
@@ -227,6 +264,7 @@ impl Session {
     /// The host says that nothing runs, and no terminal event has come.
     pub(super) fn vanished(&mut self) {
         match &mut self.state {
+            State::Running(turn) if turn.command => {}
             State::Running(turn) => {
                 turn.ended.get_or_insert((Outcome::Vanished, self.now + CONFIRM_WITHIN));
                 self.conclude();
@@ -344,25 +382,11 @@ impl Session {
             failure.map_or_else(|| why.to_owned(), |failure| format!("{why}: {}", failure.cause_text()));
         let updates = self.tools.finish(&why);
         self.show(updates);
+        self.withdraw_proposals();
     }
 
     pub(super) fn answer(&mut self, reply: Reply<StopReason>, result: Result<StopReason, Failure>) {
         self.out.push(Effect::AnswerPrompt { reply, result });
-    }
-
-    /// Session facts flow again; only the newest of each kind is shown.
-    pub(super) fn lift_fence(&mut self) {
-        self.fence = None;
-        if let Some(title) = self.title.held.take() {
-            self.show_title(&title);
-        }
-    }
-
-    pub(super) fn show_title(&mut self, title: &Arc<str>) {
-        if self.title.shown.as_ref() != Some(title) && !title.is_empty() {
-            self.title.shown = Some(Arc::clone(title));
-            self.show([Update::Title(Arc::clone(title))]);
-        }
     }
 }
 

@@ -8,14 +8,16 @@ use diag_model::{AskId, ErrorCode, Failure, InputId};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use zcode_runtime::model::{
-    CallError, Decision, EventBody, HeadersAsk, HostEvent, InputAsk, OpenedSession, Refusal, SessionEvent,
+    CallError, CompactOutcome, Decision, EventBody, GoalOutcome, HeadersAsk, HistoryMessage, HistoryPart,
+    HostEvent, InputAnswer, InputAsk, OpenedSession, Question, QuestionOption, Refusal, Role, SessionEvent,
     SessionFacts, Snapshot, ToolEvent, ToolStage, TurnResult, Violation,
 };
 
-use super::fixture::{host_gone, permission, profile, refused, timed_out};
-use super::{Session, Setup};
-use crate::client::{PermissionAnswer, Reply, Update};
+use super::fixture::{host_gone, offers, permission, profile, refused, timed_out};
+use super::{Origin, Session, Setup};
+use crate::client::{ClientProfile, ConfigId, FormAnswer, PermissionAnswer, Reply, Update};
 use crate::coordinator::Prompt;
+use crate::machine::config::Setting;
 use crate::machine::{Call, Effect, Input};
 
 /// Something somebody does. Numbers choose among what is there at the time.
@@ -33,7 +35,12 @@ enum Op {
     Text { turn: usize, nameless: bool },
     Tool { turn: usize, call: u8, stage: u8 },
     Ask { id: u8, subagent: bool, deniable: bool },
-    OtherAsk { id: u8, headers: bool },
+    Headers { id: u8 },
+    Question { id: u8, questions: u8, multi: bool },
+    Plan { id: u8, whole: bool },
+    Set(u8),
+    Reopen { replay: bool },
+    Slash(u8),
     AskGone { id: u8 },
     Title(u8),
     Mode(u8),
@@ -62,8 +69,14 @@ fn op() -> impl Strategy<Value = Op> {
         5 => (0..6_usize, 0..4_u8, 0..5_u8).prop_map(|(turn, call, stage)| Op::Tool { turn, call, stage }),
         6 => (0..12_u8, prop::bool::weighted(0.2), prop::bool::weighted(0.85))
             .prop_map(|(id, subagent, deniable)| Op::Ask { id, subagent, deniable }),
-        1 => (0..6_u8, any::<bool>()).prop_map(|(id, headers)| Op::OtherAsk { id, headers }),
-        2 => (0..12_u8).prop_map(|id| Op::AskGone { id }),
+        1 => (0..6_u8).prop_map(|id| Op::Headers { id }),
+        3 => (0..6_u8, 1..3_u8, prop::bool::weighted(0.2))
+            .prop_map(|(id, questions, multi)| Op::Question { id, questions, multi }),
+        2 => (6..10_u8, prop::bool::weighted(0.8)).prop_map(|(id, whole)| Op::Plan { id, whole }),
+        3 => (0..8_u8).prop_map(Op::Set),
+        1 => any::<bool>().prop_map(|replay| Op::Reopen { replay }),
+        2 => (0..4_u8).prop_map(Op::Slash),
+        2 => (0..20_u8).prop_map(|id| Op::AskGone { id }),
         2 => (0..3_u8).prop_map(Op::Title),
         1 => (0..5_u8).prop_map(Op::Mode),
         1 => (0..6_usize).prop_map(|turn| Op::Hint { turn }),
@@ -74,6 +87,12 @@ fn op() -> impl Strategy<Value = Op> {
         1 => Just(Op::HostClosed),
         6 => prop_oneof![Just(10_u64), Just(600), Just(5_000), Just(31_000)].prop_map(Op::Wait),
     ]
+}
+
+fn question(text: &str, options: &[&str], multi: bool) -> Question {
+    let option =
+        |value: &&str| QuestionOption { value: (*value).into(), label: (*value).into(), description: None };
+    Question { question: text.into(), header: None, options: options.iter().map(option).collect(), multi }
 }
 
 /// The world around one session, with everything that must never happen as an assertion.
@@ -97,13 +116,19 @@ struct World {
     /// Allow options the client has selected while it was asked.
     chosen: HashSet<(AskId, String)>,
     native_answers: HashSet<AskId>,
+    /// Questions and plans, by the host's id: what the client has answered, one entry a question.
+    said: HashMap<AskId, Vec<Vec<String>>>,
+    /// Modes that the client has set, and the one it found.
+    modes: HashSet<String>,
+    /// Opened from the store, with its history.
+    replays: bool,
     stops: u32,
     /// Cancels, and other causes of a stop.
     causes: u32,
 }
 
 impl World {
-    fn new(permission_timeout: Option<Duration>) -> Self {
+    fn new(permission_timeout: Option<Duration>, forms: bool, stored: Option<bool>) -> Self {
         let answers: Arc<Mutex<HashMap<String, u32>>> = Arc::default();
         let count = Arc::clone(&answers);
         let reply = Reply::new(move |_| *count.lock().unwrap().entry("new".to_owned()).or_default() += 1);
@@ -111,7 +136,12 @@ impl World {
         let setup = Setup {
             workspace: "/w".into(),
             profile: profile(),
-            mode: "build".into(),
+            client: ClientProfile { forms, ..ClientProfile::default() },
+            offers: Arc::new(offers()),
+            origin: match stored {
+                None => Origin::New { mode: "build".into() },
+                Some(replay) => Origin::Stored { session: "s".into(), replay },
+            },
             permission_timeout,
             reply,
         };
@@ -132,6 +162,9 @@ impl World {
             ever_asked: HashSet::new(),
             chosen: HashSet::new(),
             native_answers: HashSet::new(),
+            said: HashMap::new(),
+            modes: if stored.is_some() { HashSet::new() } else { HashSet::from(["build".to_owned()]) },
+            replays: stored == Some(true),
             stops: 0,
             causes: 0,
         };
@@ -153,8 +186,10 @@ impl World {
         for effect in effects {
             match effect {
                 Effect::Update(update) => {
-                    assert!(self.introduced, "an update before the session's answer");
-                    if let Update::AgentText { message: Some(turn), .. } = &update {
+                    assert!(self.introduced || self.replays, "an update before the session's answer");
+                    if let Update::AgentText { message: Some(turn), .. } = &update
+                        && !turn.starts_with('h')
+                    {
                         let (_, input) = self.turns.iter().find(|(id, _)| **id == **turn).unwrap();
                         let over = input.as_ref().is_some_and(|input| self.answered(input.as_str()));
                         assert!(!over, "content of {turn} after its answer");
@@ -162,18 +197,42 @@ impl World {
                 }
                 Effect::Call(call) => {
                     match &call {
-                        Call::Create { mode } | Call::SetMode { mode } => assert_eq!(&**mode, "build"),
+                        Call::Create { mode } | Call::SetMode { mode } | Call::Set(Setting::Mode(mode)) => {
+                            let wanted = self.modes.contains(&**mode) || self.modes.is_empty();
+                            assert!(wanted, "{mode} without the client");
+                        }
                         Call::Stop { .. } => self.stops += 1,
                         Call::AnswerPermission { ask, option } => {
                             assert!(self.native_answers.insert(ask.clone()), "{ask} answered twice");
                             let allowed = self.chosen.contains(&(ask.clone(), option.to_string()));
                             assert!(&**option == "deny" || allowed, "{ask} approved without the client");
                         }
-                        Call::AnswerInput { ask, .. } | Call::RefuseHeaders { ask } => {
+                        Call::AnswerInput { ask, answer } => {
+                            assert!(self.native_answers.insert(ask.clone()), "{ask} answered twice");
+                            if let InputAnswer::Accept(answers) = answer {
+                                let given = answers.iter().map(|(_, values)| values.clone());
+                                let said = self.said.get(ask).cloned().unwrap_or_default();
+                                assert_eq!(
+                                    given.collect::<Vec<_>>(),
+                                    said,
+                                    "{ask} answered without the client"
+                                );
+                            }
+                        }
+                        Call::RefuseHeaders { ask } => {
                             assert!(self.native_answers.insert(ask.clone()), "{ask} answered twice");
                         }
                         Call::Send(prompt) => self.sent.push(prompt.input.clone()),
-                        Call::Subscribe | Call::Probe { .. } | Call::Close => {}
+                        Call::Compact { input, .. } | Call::Goal { input, .. } => {
+                            self.sent.push(input.clone());
+                        }
+                        Call::Set(_)
+                        | Call::Resume { .. }
+                        | Call::Count
+                        | Call::History { .. }
+                        | Call::Subscribe
+                        | Call::Probe { .. }
+                        | Call::Close => {}
                     }
                     self.calls.push(call);
                 }
@@ -183,11 +242,24 @@ impl World {
                     self.asked
                         .insert(ask, prompt.options.iter().map(|option| option.id.to_string()).collect());
                 }
+                Effect::AskForm { ask, .. } => {
+                    assert!(self.introduced, "a form before the session's answer");
+                    assert!(self.ever_asked.insert(ask.clone()), "{ask} asked twice");
+                    self.asked.insert(ask, HashSet::from(["form".to_owned()]));
+                }
+                Effect::AnswerSetup { reply, result } => {
+                    if let Ok(setup) = &result {
+                        assert!(profile().mode(&setup.modes.current).is_some());
+                    }
+                    reply.send(result);
+                }
                 Effect::Withdraw { ask } => {
                     assert!(self.asked.remove(&ask).is_some(), "{ask} withdrawn and not open");
                 }
                 Effect::Introduce { reply, answer } => {
-                    assert!(profile().mode(&answer.modes.current).unwrap().strength <= 1, "stronger than asked");
+                    let strength = |mode: &str| profile().mode(mode).unwrap().strength;
+                    let limit = self.modes.iter().map(|mode| strength(mode)).max().unwrap();
+                    assert!(strength(&answer.modes.current) <= limit, "stronger than asked");
                     self.introduced = true;
                     reply.send(Ok(answer));
                 }
@@ -249,10 +321,42 @@ impl World {
         }
         let input = match call {
             Call::Create { .. } => Input::Created(result(error, OpenedSession { id: "s".into(), facts })),
+            Call::Resume { .. } => {
+                if error.is_none() && !self.introduced && self.modes.is_empty() {
+                    self.modes.extend(mode.filter(|mode| profile().mode(mode).is_some()).map(str::to_owned));
+                }
+                Input::Resumed(result(error, OpenedSession { id: "s".into(), facts }))
+            }
+            Call::Count => Input::Counted(result(error, (how % 5 != 0).then_some(1 + u64::from(how % 2)))),
+            Call::History { after } => {
+                let message = |id: &str| HistoryMessage {
+                    id: id.into(),
+                    role: if id == "h1" { Role::User } else { Role::Assistant },
+                    shown: true,
+                    parts: vec![HistoryPart::Text(id.to_owned())],
+                    created_ms: None,
+                };
+                let page = if after.is_none() {
+                    vec![message("h1"), message("h2"), message("h1")]
+                } else {
+                    Vec::new()
+                };
+                Input::History(result(error, page))
+            }
+            Call::Set(_) => Input::WasSet(result(error, facts)),
+            Call::Compact { input, .. } => {
+                let outcome = CompactOutcome { text: String::new(), already_running: false, facts };
+                Input::Compacted { input, result: result(error, outcome) }
+            }
+            Call::Goal { input, .. } => {
+                let outcome = GoalOutcome { text: "goal".into(), started_turn: true, facts };
+                Input::GoalDone { input, result: result(error, outcome) }
+            }
             Call::SetMode { .. } => Input::ModeSet(result(error, facts)),
             Call::Subscribe => {
                 let facts = if how.is_multiple_of(3) { facts } else { SessionFacts::default() };
-                Input::Subscribed(result(error, Snapshot { facts, ..Snapshot::default() }))
+                let event_seq = if self.introduced { self.seq } else { 0 };
+                Input::Subscribed(result(error, Snapshot { event_seq, facts, ..Snapshot::default() }))
             }
             Call::Send(input) => Input::Sent { input: input.input, result: result(error, ()) },
             Call::Stop { stop } => Input::Stopped { stop, result: result(error, ()) },
@@ -307,6 +411,13 @@ impl World {
                 let mut ids: Vec<_> = self.asked.keys().cloned().collect();
                 ids.sort();
                 let Some(id) = (!ids.is_empty()).then(|| ids[ask % ids.len()].clone()) else { return };
+                let offered = self.asked.remove(&id).unwrap();
+                if offered.contains("form") {
+                    return self.fill(id, how);
+                }
+                if !offered.contains("allow_once") {
+                    return self.choose(&id, &offered, how);
+                }
                 let answer = match how {
                     0 => PermissionAnswer::Cancelled,
                     1 => PermissionAnswer::Failed,
@@ -315,7 +426,6 @@ impl World {
                     4 => PermissionAnswer::Selected("allow_project".to_owned()),
                     _ => PermissionAnswer::Selected("allow_once".to_owned()),
                 };
-                let offered = self.asked.remove(&id).unwrap();
                 if let PermissionAnswer::Selected(option) = &answer
                     && offered.contains(option)
                 {
@@ -324,7 +434,11 @@ impl World {
                     self.causes += 1;
                 }
                 self.step(Input::PermissionAnswer { ask: id.clone(), answer: answer.clone() });
-                // A client that answers twice changes nothing.
+                // A client that answers twice, or in another way, changes nothing.
+                self.step(Input::FormAnswer {
+                    ask: id.clone(),
+                    answer: FormAnswer::Accepted(vec![vec!["x1".into()]]),
+                });
                 self.step(Input::PermissionAnswer { ask: id, answer });
             }
             Op::Finish { call, how } => self.finish(call, how),
@@ -376,15 +490,72 @@ impl World {
                 }
                 self.host(HostEvent::Permission(ask));
             }
-            Op::OtherAsk { id, headers: true } => {
-                self.host(HostEvent::Headers(HeadersAsk { id: format!("h{id}").into() }));
-            }
-            Op::OtherAsk { id, headers: false } => {
-                let (interaction, plan, questions) = (None, Some("plan".into()), Vec::new());
+            Op::Headers { id } => self.host(HostEvent::Headers(HeadersAsk { id: format!("h{id}").into() })),
+            Op::Question { id, questions, multi } => {
+                let questions =
+                    (0..questions).map(|n| question(&format!("Q{n}?"), &["x1", "x2"], multi)).collect();
                 let id = format!("i{id}").into();
-                self.host(HostEvent::Input(InputAsk { id, call: None, interaction, plan, questions }));
+                self.host(HostEvent::Input(InputAsk {
+                    id,
+                    call: None,
+                    interaction: None,
+                    plan: None,
+                    questions,
+                }));
             }
-            Op::AskGone { id } => self.host(HostEvent::AskGone(format!("a{id}").into())),
+            Op::Plan { id, whole } => {
+                self.causes += u32::from(!whole);
+                self.host(HostEvent::Input(InputAsk {
+                    id: format!("i{id}").into(),
+                    call: Some("plan".into()),
+                    interaction: Some("plan_approval".into()),
+                    plan: whole.then(|| "# Plan".to_owned()),
+                    questions: vec![question("Review", &["approve"], false)],
+                }));
+            }
+            Op::Set(which) => {
+                let (option, value) = [
+                    (ConfigId::Mode, "plan"),
+                    (ConfigId::Mode, "build"),
+                    (ConfigId::Mode, "yolo"),
+                    (ConfigId::Mode, "turbo"),
+                    (ConfigId::Model, r#"["p","m1",null]"#),
+                    (ConfigId::Model, r#"["p","m2",null]"#),
+                    (ConfigId::Thought, "low"),
+                    (ConfigId::Thought, "nonsense"),
+                ][usize::from(which)];
+                if !self.introduced {
+                    return;
+                }
+                if option == ConfigId::Mode {
+                    self.modes.insert(value.to_owned());
+                }
+                let reply = self.reply(&format!("set{}", self.requests.len()));
+                self.step(Input::Set { option, value: value.to_owned(), reply });
+            }
+            Op::Reopen { replay } => {
+                if self.introduced {
+                    let reply = self.reply(&format!("reopen{}", self.requests.len()));
+                    self.step(Input::Reopen { replay, reply });
+                }
+            }
+            Op::Slash(which) => {
+                let name = format!("p{}", self.prompts);
+                let input = InputId::from(name.as_str());
+                self.prompts += 1;
+                let reply = self.reply(&name);
+                let text =
+                    ["/compact", "/goal win", "/plan", "/plan and then"][usize::from(which)].to_owned();
+                if which >= 2 {
+                    self.modes.insert("plan".to_owned());
+                }
+                let prompt = Prompt { text, attachments: Vec::new() };
+                self.step(Input::Prompt { input, prompt, reply, slot: true, withdrawn: false });
+            }
+            Op::AskGone { id } => {
+                let id = if id < 12 { format!("a{id}") } else { format!("i{}", id - 12) };
+                self.host(HostEvent::AskGone(id.as_str().into()));
+            }
             Op::Title(title) => {
                 let facts =
                     SessionFacts { title: Some(format!("t{title}").into()), ..SessionFacts::default() };
@@ -410,7 +581,7 @@ impl World {
                     2 => TurnResult::Refusal,
                     _ => TurnResult::EndTurn,
                 };
-                self.event(Some(id), EventBody::TurnEnded { result, input: None });
+                self.event(Some(id), EventBody::TurnEnded { result, input: None, usage: None });
             }
             Op::Repeat => {
                 if let Some(event) = self.last.clone() {
@@ -424,6 +595,53 @@ impl World {
             Op::Lost => self.host(HostEvent::Lost(Failure::new(ErrorCode::StreamLost))),
             Op::HostClosed => self.event(None, EventBody::SessionClosed),
             Op::Wait(ms) => self.wait(Duration::from_millis(ms)),
+        }
+    }
+
+    /// Answers a question or plan that was put as a choice.
+    fn choose(&mut self, key: &AskId, offered: &HashSet<String>, how: u8) {
+        let mut options: Vec<_> = offered.iter().cloned().collect();
+        options.sort();
+        let answer = match how {
+            0 => PermissionAnswer::Cancelled,
+            1 => PermissionAnswer::Failed,
+            2 => PermissionAnswer::Selected("nonsense".to_owned()),
+            _ => PermissionAnswer::Selected(options[usize::from(how) % options.len()].clone()),
+        };
+        if let PermissionAnswer::Selected(option) = &answer {
+            let value = option.strip_prefix("answer-").map_or_else(|| option.clone(), |n| format!("x{n}"));
+            let ask = key.as_str().split('#').next().unwrap();
+            self.said.entry(ask.into()).or_default().push(vec![value]);
+        }
+        self.step(Input::PermissionAnswer { ask: key.clone(), answer: answer.clone() });
+        // Twice changes nothing.
+        self.step(Input::PermissionAnswer { ask: key.clone(), answer });
+    }
+
+    fn fill(&mut self, ask: AskId, how: u8) {
+        let values = |value: &str, count: usize| vec![vec![value.to_owned()]; count];
+        let answer = match how {
+            0 => FormAnswer::Cancelled,
+            1 => FormAnswer::Failed,
+            2 => FormAnswer::Declined,
+            3 => FormAnswer::Accepted(values("nonsense", 1)),
+            4 => FormAnswer::Accepted(values("approve", 1)),
+            5 => FormAnswer::Accepted(values("x2", 2)),
+            _ => FormAnswer::Accepted(values("x1", 1)),
+        };
+        if let FormAnswer::Accepted(values) = &answer {
+            self.said.insert(ask.clone(), values.clone());
+        }
+        self.step(Input::PermissionAnswer { ask: "nobody".into(), answer: PermissionAnswer::Failed });
+        self.step(Input::FormAnswer { ask: ask.clone(), answer: answer.clone() });
+        self.step(Input::FormAnswer { ask, answer });
+    }
+
+    /// Lets everything go well until the session is open.
+    fn open(&mut self) {
+        while !self.introduced {
+            self.finish(0, 10);
+            self.wait(Duration::from_millis(150));
         }
     }
 
@@ -450,12 +668,13 @@ proptest! {
     fn every_request_is_answered_once_and_nothing_is_left(
         prefix in prop::bool::weighted(0.85),
         timeout in prop::option::of(Just(Duration::from_secs(20))),
+        forms in any::<bool>(),
+        stored in prop::option::of(any::<bool>()),
         ops in vec(op(), 0..50),
     ) {
-        let mut world = World::new(timeout);
+        let mut world = World::new(timeout, forms, stored);
         if prefix {
-            world.finish(0, 10);
-            world.finish(0, 10);
+            world.open();
         }
         for op in ops {
             world.apply(op);
@@ -468,10 +687,13 @@ proptest! {
 
     /// A client that cancels and closes is served within bounded time, even by a host that never says another word.
     #[test]
-    fn after_cancel_and_close_nothing_hangs(ops in vec(op(), 0..50)) {
-        let mut world = World::new(None);
-        world.finish(0, 10);
-        world.finish(0, 10);
+    fn after_cancel_and_close_nothing_hangs(
+        forms in any::<bool>(),
+        stored in prop::option::of(any::<bool>()),
+        ops in vec(op(), 0..50),
+    ) {
+        let mut world = World::new(None, forms, stored);
+        world.open();
         for op in ops {
             world.apply(op);
         }

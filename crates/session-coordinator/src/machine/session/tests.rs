@@ -651,20 +651,21 @@ mod other_asks {
     }
 
     #[test]
-    fn a_question_is_declined_at_once_and_said_so() {
+    fn a_question_that_the_client_cannot_show_is_declined_at_once_and_said_so() {
         let mut rig = Rig::running();
         let said = rig.step(input_ask(None, None));
-        assert!(said[0].contains("\"Which one?\"") && said[0].contains("declined"), "{said:?}");
-        assert_eq!(said[1..], ["answer q1 Decline"]);
+        assert_eq!(said[0], "answer q1 Decline");
+        assert!(said[1].contains("\"Which one?\"") && said[1].contains("declined"), "{said:?}");
         assert_eq!(rig.session.phase(), Some(Phase::AwaitingInput));
         assert_eq!(rig.step(input_ask(None, None)), NOTHING, "announced again");
     }
 
     #[test]
-    fn a_plan_is_shown_and_never_approved() {
-        let said = Rig::running().step(input_ask(Some("plan_approval"), Some("# The plan")));
-        assert!(said[0].contains("# The plan") && said[0].contains("declined"), "{said:?}");
-        assert_eq!(said[1..], ["answer q1 Decline"]);
+    fn a_plan_without_its_text_or_options_is_outside_the_contract_and_denied() {
+        for plan in [Some("# The plan"), Some(" "), None] {
+            let said = Rig::running().step(input_ask(Some("plan_approval"), plan));
+            assert_eq!(said, ["answer q1 Decline", "stop", "title prompt p1", "p1 ZA806"], "{plan:?}");
+        }
     }
 
     #[test]
