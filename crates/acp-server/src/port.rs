@@ -105,6 +105,7 @@ mod tests {
     use futures::channel::mpsc;
     use serde_json::{Value, json};
     use session_coordinator::client::{ChoiceKind, PermissionChoice, ToolPatch};
+    use session_coordinator::model::{Question, QuestionOption};
     use tokio_util::sync::CancellationToken;
 
     use super::*;
@@ -236,6 +237,80 @@ mod tests {
         drop(input);
         let got = tokio::time::timeout(Duration::from_secs(10), pending).await.unwrap().unwrap();
         assert_eq!(got, PermissionAnswer::Failed, "the connection ended");
+    }
+
+    fn form() -> FormPrompt {
+        let option =
+            |value: &str| QuestionOption { value: value.into(), label: value.into(), description: None };
+        FormPrompt {
+            message: "ZCode asks".into(),
+            call: None,
+            questions: vec![Question {
+                question: "Which?".into(),
+                header: None,
+                options: vec![option("a"), option("b")],
+                multi: false,
+            }],
+        }
+    }
+
+    #[tokio::test]
+    async fn a_form_and_its_withdrawal() {
+        let (port, mut input, output) = attached().await;
+        port.set_profile(ClientProfile { forms: true, ..ClientProfile::default() });
+        let mut output = BufReader::new(output);
+        for (answer, expected) in [
+            (
+                json!({"result": {"action": "accept", "content": {"q1": "b"}}}),
+                FormAnswer::Accepted(vec![vec!["b".into()]]),
+            ),
+            (json!({"result": {"action": "accept", "content": {"q1": "nope"}}}), FormAnswer::Failed),
+            (json!({"result": {"action": "decline"}}), FormAnswer::Declined),
+            (json!({"result": {"action": "cancel"}}), FormAnswer::Cancelled),
+            (json!({"result": "b"}), FormAnswer::Failed),
+            (json!({"error": {"code": -32603, "message": "no"}}), FormAnswer::Failed),
+        ] {
+            let asked = tokio::spawn(port.ask_form(&"s".into(), form()));
+            let request: Value;
+            (output, request) = tokio::task::spawn_blocking(move || {
+                let mut line = String::new();
+                output.read_line(&mut line).unwrap();
+                (output, serde_json::from_str(&line).unwrap())
+            })
+            .await
+            .unwrap();
+            assert_eq!(request["method"], "elicitation/create");
+            let mut answer = answer;
+            answer["jsonrpc"] = "2.0".into();
+            answer["id"] = request["id"].clone();
+            input.send(Ok(answer.to_string())).await.unwrap();
+            let got = tokio::time::timeout(Duration::from_secs(10), asked).await.unwrap().unwrap();
+            assert_eq!(got, expected, "{answer}");
+        }
+        let withdrawn = port.ask_form(&"s".into(), form());
+        tokio::task::yield_now().await;
+        drop(withdrawn);
+        let (request, withdrawal) = tokio::task::spawn_blocking(move || {
+            let mut lines = output.lines().map(|line| serde_json::from_str::<Value>(&line.unwrap()).unwrap());
+            (lines.next().unwrap(), lines.next().unwrap())
+        })
+        .await
+        .unwrap();
+        assert_eq!(withdrawal["method"], "$/cancel_request");
+        assert_eq!(withdrawal["params"]["requestId"], request["id"]);
+    }
+
+    #[tokio::test]
+    async fn a_client_without_forms_is_never_sent_one() {
+        let (port, input, mut output) = attached().await;
+        assert_eq!(port.ask_form(&"s".into(), form()).await, FormAnswer::Failed);
+        drop(input);
+        let sent = tokio::task::spawn_blocking(move || {
+            let mut sent = Vec::new();
+            output.read_to_end(&mut sent).unwrap();
+            sent
+        });
+        assert!(tokio::time::timeout(Duration::from_secs(10), sent).await.unwrap().unwrap().is_empty());
     }
 
     #[tokio::test]

@@ -4,109 +4,13 @@
 
 mod support;
 
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::path::Path;
 use std::time::Duration;
 
 use acp_server::Ended;
 use serde_json::{Value, json};
-use session_coordinator::host::{HostLauncher, HostSource, HostStream, StreamFactory};
-use session_coordinator::model::{HostProfile, Mode};
-use simulator::{ScenarioSource, SimOptions};
+use support::sim::{Turn, launcher, statuses, text_of};
 use support::{Client, options, prompt, temp};
-
-fn launcher(state: &Path, scenario: Option<&str>) -> HostLauncher {
-    let mode = |id: &str, strength, implicit| Mode {
-        id: id.into(),
-        name: id.into(),
-        description: "A mode.".into(),
-        strength,
-        implicit,
-    };
-    let profile = HostProfile {
-        contract: "zcode-host-test".into(),
-        protocol: "zcode-task-v1".into(),
-        app_version: None,
-        unofficial: false,
-        simulated: true,
-        modes: Arc::new([
-            mode("plan", 0, true),
-            mode("build", 1, true),
-            mode("edit", 2, true),
-            mode("yolo", 3, false),
-        ]),
-        cancel_terminal: Duration::from_secs(30),
-    };
-    let options = SimOptions {
-        scenario: scenario.map(|name| ScenarioSource::Builtin(name.to_owned())),
-        state_dir: Some(state.join("sim-state")),
-        ..SimOptions::default()
-    };
-    let open: StreamFactory = Arc::new(move || {
-        let (ours, theirs) = tokio::io::duplex(64 * 1024);
-        let (read, write) = tokio::io::split(ours);
-        let (host_read, host_write) = tokio::io::split(theirs);
-        let options = options.clone();
-        tokio::spawn(async move { simulator::serve(host_read, host_write, options).await });
-        Ok(HostStream { read: Box::new(read), write: Box::new(write) })
-    });
-    HostLauncher::new(HostSource::Stream { profile: Arc::new(profile), open })
-}
-
-struct Turn {
-    client: Client,
-    session: String,
-    workspace: PathBuf,
-    _state: tempfile::TempDir,
-    _workspace: tempfile::TempDir,
-}
-
-impl Turn {
-    fn ready(scenario: Option<&str>) -> Self {
-        let (state, state_path) = temp();
-        let (workspace_dir, workspace) = temp();
-        let mut client = Client::start(launcher(&state_path, scenario), options());
-        client.initialize();
-        let session = client.new_session(&workspace);
-        Self { client, session, workspace, _state: state, _workspace: workspace_dir }
-    }
-
-    /// Runs a prompt; returns its answer and the updates before it.
-    fn run(&mut self, text: &str) -> (Value, Vec<Value>) {
-        let mut updates = Vec::new();
-        let params = prompt(&self.session, text);
-        let answer =
-            self.client.call_with("session/prompt", &params, &mut |_, message| updates.push(message));
-        (answer, updates)
-    }
-
-    /// Sends a prompt and waits for its first text.
-    fn streaming(&mut self, text: &str) -> u64 {
-        let id = self.client.request("session/prompt", &prompt(&self.session, text));
-        loop {
-            let message = self.client.recv();
-            if message["params"]["update"]["sessionUpdate"] == "agent_message_chunk" {
-                return id;
-            }
-            assert!(message.get("method").is_some(), "answered too early: {message}");
-        }
-    }
-}
-
-fn text_of(updates: &[Value]) -> String {
-    updates
-        .iter()
-        .filter(|message| message["params"]["update"]["sessionUpdate"] == "agent_message_chunk")
-        .filter_map(|message| message["params"]["update"]["content"]["text"].as_str())
-        .collect()
-}
-
-fn statuses(updates: &[Value]) -> Vec<String> {
-    updates
-        .iter()
-        .filter_map(|message| message["params"]["update"]["status"].as_str().map(str::to_owned))
-        .collect()
-}
 
 #[test]
 fn a_turn_streams_and_is_answered_behind_its_last_update() {
@@ -370,4 +274,65 @@ fn a_new_session_that_hangs_can_be_withdrawn() {
     let (ended, took) = client.close();
     assert_eq!(ended.unwrap(), Ended::Eof);
     assert!(took < Duration::from_millis(1800), "{took:?}");
+}
+
+#[test]
+fn a_turn_with_too_many_requests_and_a_refusal() {
+    for (scenario, reason) in [("max-turns", "max_turn_requests"), ("refusal", "refusal")] {
+        let mut turn = Turn::ready(None);
+        let (answer, _) = turn.run(&format!("sim:{scenario}"));
+        assert_eq!(answer["result"]["stopReason"], reason, "{answer}");
+    }
+}
+
+#[test]
+fn case_15_mcp_servers() {
+    let (_state, state_path) = temp();
+    let (_dir, workspace) = temp();
+    let (launcher, sent) = support::sim::tapped(&state_path, None);
+    let mut client = Client::start(launcher, options());
+    client.initialize();
+    let servers = json!([
+        {"type": "stdio", "name": "files", "command": "/bin/files", "args": ["-v"], "env": [{"name": "KEY", "value": "secret"}], "_meta": {"x": 1}},
+        {"type": "http", "name": "web", "url": "https://example.org/mcp", "headers": [{"name": "Authorization", "value": "secret"}], "_meta": {}},
+        {"type": "sse", "name": "events", "url": "https://example.org/sse", "headers": []},
+    ]);
+    let answer = client.call("session/new", &json!({"cwd": workspace, "mcpServers": servers}));
+    assert!(answer["result"]["sessionId"].is_string(), "{answer}");
+    let forwarded = json!([
+        {"name": "files", "command": "/bin/files", "args": ["-v"], "env": [{"name": "KEY", "value": "secret"}]},
+        {"name": "web", "type": "http", "url": "https://example.org/mcp", "headers": [{"name": "Authorization", "value": "secret"}]},
+        {"name": "events", "type": "sse", "url": "https://example.org/sse", "headers": []},
+    ]);
+    assert_eq!(sent.member("mcpServers").last(), Some(&forwarded));
+
+    let mut broken = servers;
+    broken[2]["name"] = "".into();
+    let answer = client.call("session/new", &json!({"cwd": workspace, "mcpServers": broken}));
+    assert_eq!(answer["error"]["code"], -32602, "{answer}");
+    assert_eq!(answer["error"]["data"]["field"], "mcpServers[2].name");
+    assert!(!answer.to_string().contains("secret"));
+}
+
+#[test]
+fn commands_come_behind_the_answer_of_a_new_session() {
+    let mut turn = Turn::ready(None);
+    let update = turn.client.until_update("available_commands_update");
+    assert_eq!(update["params"]["sessionId"], turn.session.as_str());
+    let commands = update["params"]["update"]["availableCommands"].as_array().unwrap();
+    assert!(commands.iter().any(|command| command["name"] == "compact"), "{commands:?}");
+}
+
+#[test]
+fn authenticate_says_what_is_missing() {
+    for (scenario, code) in [(None, None), (Some("not-signed-in"), Some(-32000))] {
+        let (_state, state_path) = temp();
+        let mut client = Client::start(launcher(&state_path, scenario), options());
+        client.initialize();
+        let answer = client.call("authenticate", &json!({"methodId": "zcode-sign-in"}));
+        assert_eq!(answer["error"]["code"].as_i64(), code, "{answer}");
+        if code.is_none() {
+            assert_eq!(answer["result"], json!({}));
+        }
+    }
 }

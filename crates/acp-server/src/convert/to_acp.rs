@@ -435,6 +435,45 @@ mod tests {
     }
 
     #[test]
+    fn every_stop_reason_has_its_own_word() {
+        let word = |reason| serde_json::to_value(stop_reason(reason)).unwrap();
+        assert_eq!(word(StopReason::EndTurn), "end_turn");
+        assert_eq!(word(StopReason::MaxTokens), "max_tokens");
+        assert_eq!(word(StopReason::MaxTurnRequests), "max_turn_requests");
+        assert_eq!(word(StopReason::Refusal), "refusal");
+        assert_eq!(word(StopReason::Cancelled), "cancelled");
+    }
+
+    #[test]
+    fn every_tool_kind_and_status_has_its_own_word() {
+        let sent = |kind, status| {
+            let mut patch = ToolPatch::new("c".into());
+            (patch.kind, patch.status) = (Some(kind), Some(status));
+            wire(Update::ToolUpdate(patch), EVERYTHING).unwrap()["update"].take()
+        };
+        for (kind, word) in [
+            (ToolKind::Read, "read"),
+            (ToolKind::Edit, "edit"),
+            (ToolKind::Search, "search"),
+            (ToolKind::Execute, "execute"),
+            (ToolKind::Think, "think"),
+            (ToolKind::Fetch, "fetch"),
+            (ToolKind::SwitchMode, "switch_mode"),
+            (ToolKind::Other, "other"),
+        ] {
+            assert_eq!(sent(kind, ToolStatus::Pending)["kind"], word);
+        }
+        for (status, word) in [
+            (ToolStatus::Pending, "pending"),
+            (ToolStatus::InProgress, "in_progress"),
+            (ToolStatus::Completed, "completed"),
+            (ToolStatus::Failed, "failed"),
+        ] {
+            assert_eq!(sent(ToolKind::Read, status)["status"], word);
+        }
+    }
+
+    #[test]
     fn answers_to_a_permission_request() {
         let answer = |value| serde_json::from_value(value).map(permission_answer).ok();
         assert_eq!(

@@ -3,6 +3,7 @@
 #![allow(dead_code, unreachable_pub)]
 
 pub mod schema;
+pub mod sim;
 
 use std::collections::HashMap;
 use std::io::{BufRead as _, BufReader, PipeReader, PipeWriter, Write as _};
@@ -192,6 +193,26 @@ impl Client {
     pub fn new_session(&mut self, cwd: &std::path::Path) -> String {
         let answer = self.call("session/new", &json!({"cwd": cwd, "mcpServers": []}));
         answer["result"]["sessionId"].as_str().unwrap_or_else(|| panic!("no session: {answer}")).to_owned()
+    }
+
+    /// The next update of a kind; others before it are skipped.
+    pub fn until_update(&mut self, kind: &str) -> Value {
+        loop {
+            let message = self.recv();
+            if message["params"]["update"]["sessionUpdate"] == kind {
+                return message;
+            }
+        }
+    }
+
+    /// What comes within a time.
+    pub fn within(&mut self, time: Duration) -> Vec<Value> {
+        let end = Instant::now() + time;
+        let mut messages = Vec::new();
+        while let Ok(line) = self.lines.recv_timeout(end.saturating_duration_since(Instant::now())) {
+            messages.push(self.checked(&line));
+        }
+        messages
     }
 
     /// Nothing is pending: a request is answered next.
