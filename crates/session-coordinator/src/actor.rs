@@ -159,7 +159,7 @@ impl Actor {
     ) {
         let Prepared { host, lease, workspace, offers, origin, mcp_servers } = prepared;
         let replayed = match &origin {
-            Origin::Stored { session, replay: true } => Some(session.clone()),
+            Origin::Stored { session, history: true } => Some(session.clone()),
             _ => None,
         };
         let setup = Setup {
@@ -283,7 +283,7 @@ impl Actor {
                 self.tell(Input::Prompt { input, prompt, reply, slot, withdrawn });
             }
             Request::Set(option, value, reply) => self.tell(Input::Set { option, value, reply }),
-            Request::Reopen(replay, reply) => self.tell(Input::Reopen { replay, reply }),
+            Request::Reopen(history, reply) => self.tell(Input::Reopen { history, reply }),
             Request::Close(reply) => self.tell(Input::Close { reply }),
         }
     }
@@ -318,7 +318,7 @@ impl Actor {
             match effect {
                 Effect::Call(call) => self.call(call),
                 Effect::Update(update) => self.outbox.update(update),
-                Effect::Ask { ask, prompt } => self.outbox.ask(ask, Question::Permission(prompt)),
+                Effect::Ask { ask, prompt } => self.outbox.ask(ask, Question::Permission(Box::new(prompt))),
                 Effect::AskForm { ask, form } => self.outbox.ask(ask, Question::Form(form)),
                 Effect::Withdraw { ask } => {
                     self.outbox.withdraw(&ask);

@@ -280,11 +280,13 @@ impl Update {
         const ENVELOPE: usize = 256;
         ENVELOPE
             + match self {
-                Update::AgentText { text, .. } | Update::AgentThought { text, .. } => text.len(),
+                Update::AgentText { text, .. }
+                | Update::AgentThought { text, .. }
+                | Update::UserText { text, .. }
+                | Update::Proposal { text, .. } => text.len(),
                 Update::ToolCall(view) => view.patch().weight(),
                 Update::ToolUpdate(patch) => patch.weight(),
                 Update::Title(title) => title.len(),
-                Update::UserText { text, .. } | Update::Proposal { text, .. } => text.len(),
                 Update::UserMedia { data, .. } => data.len(),
                 Update::Options(options) => options
                     .iter()

@@ -106,7 +106,7 @@ impl Coordinator {
     fn open_stored(
         &self,
         request: OpenRequest,
-        replay: bool,
+        history: bool,
         cancel: CancellationToken,
         reply: Reply<SessionSetup>,
     ) {
@@ -119,7 +119,7 @@ impl Coordinator {
             let session = request.session.clone();
             let prepared = async {
                 let gate = shared.gate(&session).await;
-                let found = opening::prepare_stored(&shared, &hosts, request, replay).await?;
+                let found = opening::prepare_stored(&shared, &hosts, request, history).await?;
                 Ok((gate, found))
             };
             let (gate, found) = match or_ended(&shared, &cancel, prepared).await {
@@ -133,7 +133,7 @@ impl Coordinator {
             });
             match found {
                 opening::Found::Open(handle) => {
-                    if let Err((request, code)) = handle.send(Request::Reopen(replay, reply)) {
+                    if let Err((request, code)) = handle.send(Request::Reopen(history, reply)) {
                         request.refuse(Failure::new(code).with(Detail::Session, session));
                     }
                 }

@@ -4,6 +4,7 @@
 //! memory here.
 
 use std::cmp::Reverse;
+use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use diag_model::{Detail, ErrorCode, Failure, SessionId};
@@ -106,7 +107,10 @@ impl Place {
 
     fn cursor(&self) -> String {
         let text = format!("{}:{}", self.0.0, self.1);
-        text.bytes().map(|byte| format!("{byte:02x}")).collect()
+        text.bytes().fold(String::new(), |mut hex, byte| {
+            let _ = write!(hex, "{byte:02x}");
+            hex
+        })
     }
 
     fn parse(cursor: &str) -> Result<Self, Failure> {

@@ -62,7 +62,7 @@ pub(crate) async fn prepare_stored(
     shared: &Shared,
     hosts: &Hosts,
     request: OpenRequest,
-    replay: bool,
+    history: bool,
 ) -> Result<Found, Failure> {
     let OpenRequest { session, cwd, mcp_servers } = request;
     let workspace = canonical(cwd.clone()).await?;
@@ -87,7 +87,7 @@ pub(crate) async fn prepare_stored(
         belongs(shared, hosts, &host, &workspace, &session).await?;
     }
     shared.spell(&workspace, &cwd);
-    let origin = Origin::Stored { session, replay };
+    let origin = Origin::Stored { session, history };
     Ok(Found::Stored(Box::new(Prepared { host, lease, workspace, offers, origin, mcp_servers })))
 }
 

@@ -44,7 +44,7 @@ impl Item {
 
 /// What a client is asked.
 pub(crate) enum Question {
-    Permission(PermissionPrompt),
+    Permission(Box<PermissionPrompt>),
     Form(FormPrompt),
 }
 
@@ -204,7 +204,7 @@ impl Outbox {
                     self.client.update(session, update);
                 }
                 (Item::Ask(ask, Question::Permission(prompt)), Some(session)) => {
-                    let answer = self.client.ask_permission(session, prompt);
+                    let answer = self.client.ask_permission(session, *prompt);
                     asked.push((ask, answer.map(Answer::Permission).boxed()));
                 }
                 (Item::Ask(ask, Question::Form(form)), Some(session)) => {
@@ -400,8 +400,8 @@ mod tests {
     fn a_withdrawn_question_is_not_put() {
         let (recorder, mut outbox) = outbox();
         let prompt = PermissionPrompt { call: ToolPatch::new("c".into()), options: Vec::new() };
-        outbox.ask("a".into(), Question::Permission(prompt.clone()));
-        outbox.ask("b".into(), Question::Permission(prompt));
+        outbox.ask("a".into(), Question::Permission(Box::new(prompt.clone())));
+        outbox.ask("b".into(), Question::Permission(Box::new(prompt)));
         outbox.withdraw(&"a".into());
         let asked: Vec<_> = outbox.flush().into_iter().map(|(ask, _)| ask.to_string()).collect();
         assert_eq!((asked, log(&recorder).len(), outbox.bytes()), (vec!["b".to_owned()], 1, 0));

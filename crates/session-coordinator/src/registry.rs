@@ -119,15 +119,13 @@ impl Shared {
     /// Remembers how the client spells a workspace.
     pub(crate) fn spell(&self, workspace: &Path, as_written: &Path) {
         let spelled = &mut lock(&self.sessions).spelled;
-        match spelled.iter_mut().find(|(known, _)| known == workspace) {
-            Some((_, known)) => as_written.clone_into(known),
-            None => {
-                if spelled.len() == SPELLING_LIMIT {
-                    spelled.remove(0);
-                }
-                spelled.push((workspace.to_owned(), as_written.to_owned()));
-            }
+        if let Some((_, known)) = spelled.iter_mut().find(|(known, _)| known == workspace) {
+            return as_written.clone_into(known);
         }
+        if spelled.len() == SPELLING_LIMIT {
+            spelled.remove(0);
+        }
+        spelled.push((workspace.to_owned(), as_written.to_owned()));
     }
 
     /// Workspaces of this connection, each with the client's own spelling.

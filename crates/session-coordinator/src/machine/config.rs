@@ -150,15 +150,11 @@ impl Config {
             let known = |group: &&mut ConfigGroup| {
                 group.name.as_ref().is_some_and(|(known, _)| *known == id.provider)
             };
-            match groups.iter_mut().find(known) {
-                Some(group) => group.choices.push(choice),
-                None => {
-                    let name = provider.unwrap_or(&id.provider);
-                    groups.push(ConfigGroup {
-                        name: Some((Arc::clone(&id.provider), Arc::clone(name))),
-                        choices: vec![choice],
-                    });
-                }
+            if let Some(group) = groups.iter_mut().find(known) {
+                group.choices.push(choice);
+            } else {
+                let name = (Arc::clone(&id.provider), Arc::clone(provider.unwrap_or(&id.provider)));
+                groups.push(ConfigGroup { name: Some(name), choices: vec![choice] });
             }
         };
         for model in self.models.iter().filter(|model| model.disabled.is_none() || model.id == *current) {

@@ -10,8 +10,8 @@ use zcode_runtime::model::{ContextUsage, SessionFacts, SlashCommand, Todo, Works
 
 use crate::client::{ConfigOption, Update};
 
-/// How long after the answer that introduces a session its commands follow. Clients drop what comes at once.
-pub(crate) const COMMANDS_AFTER: Duration = Duration::from_millis(50);
+/// How long after the answer that introduces a session its news follow. Clients drop what comes at once.
+pub(crate) const NEWS_AFTER: Duration = Duration::from_millis(50);
 /// Built-in commands that have a way to run.
 const BUILT_IN: [&str; 3] = ["compact", "goal", "plan"];
 
@@ -22,8 +22,8 @@ pub(crate) struct Facts {
     commands: Vec<SlashCommand>,
     usage: Option<ContextUsage>,
     shown: Shown,
-    /// When commands may be shown; none until the session is introduced.
-    pub(crate) commands_from: Option<Instant>,
+    /// When commands and context occupancy may be shown; none until the session is introduced.
+    pub(crate) news_from: Option<Instant>,
 }
 
 #[derive(Debug, Default)]
@@ -109,15 +109,23 @@ impl Facts {
     /// Commands and context occupancy, if they are not as shown and their time has come.
     pub(crate) fn news(&mut self, now: Instant) -> Vec<Update> {
         let mut updates = Vec::new();
-        if self.commands_wait() && self.commands_from.is_some_and(|from| from <= now) {
+        if self.news_from.is_none_or(|from| from > now) {
+            return updates;
+        }
+        if self.commands_wait() {
             self.shown.commands.clone_from(&self.commands);
             updates.push(Update::Commands(self.commands.clone()));
         }
-        if let Some(usage) = self.usage.filter(|usage| self.shown.usage != Some(*usage)) {
+        if let Some(usage) = self.usage_news() {
             self.shown.usage = Some(usage);
             updates.push(Update::Usage(usage));
         }
         updates
+    }
+
+    /// Occupancy that is not as shown. An empty context is worth saying only after a full one.
+    fn usage_news(&self) -> Option<ContextUsage> {
+        self.usage.filter(|usage| self.shown.usage.map_or(usage.used > 0, |shown| shown != *usage))
     }
 
     /// Commands are known that have not been shown.
@@ -125,9 +133,9 @@ impl Facts {
         self.shown.commands != self.commands
     }
 
-    /// When commands want to be shown.
+    /// When something wants to be shown.
     pub(crate) fn deadline(&self) -> Option<Instant> {
-        self.commands_from.filter(|_| self.commands_wait())
+        self.news_from.filter(|_| self.commands_wait() || self.usage_news().is_some())
     }
 }
 
@@ -147,12 +155,12 @@ mod tests {
         let mut facts = Facts::of(&WorkspaceState { commands, ..WorkspaceState::default() });
         let now = Instant::now();
         assert!(facts.commands_wait() && facts.news(now).is_empty(), "not introduced");
-        facts.commands_from = Some(now + COMMANDS_AFTER);
+        facts.news_from = Some(now + NEWS_AFTER);
         assert!(facts.news(now).is_empty());
-        let updates = facts.news(now + COMMANDS_AFTER);
+        let updates = facts.news(now + NEWS_AFTER);
         let expected = vec![command("compact", true), command("login", false)];
         assert_eq!(updates, [Update::Commands(expected)]);
-        assert!(facts.news(now + COMMANDS_AFTER).is_empty() && facts.deadline().is_none());
+        assert!(facts.news(now + NEWS_AFTER).is_empty() && facts.deadline().is_none());
     }
 
     #[test]

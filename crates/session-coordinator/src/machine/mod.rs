@@ -73,7 +73,7 @@ pub(crate) enum Input {
     /// The client opens the session again that is open already.
     Reopen {
         /// Its history is wanted too.
-        replay: bool,
+        history: bool,
         /// Duty to answer.
         reply: Reply<SessionSetup>,
     },

@@ -90,7 +90,7 @@ pub(crate) enum Origin {
         /// Which.
         session: SessionId,
         /// Its history is shown before the answer.
-        replay: bool,
+        history: bool,
     },
 }
 
@@ -193,7 +193,7 @@ impl Session {
         let Setup { workspace, profile, client, offers, origin, permission_timeout, reply } = setup;
         let (first, asked, stored) = match origin {
             Origin::New { mode } => (Call::Create { mode: Arc::clone(&mode) }, Some(mode), None),
-            Origin::Stored { session, replay } => (Call::Resume { session }, None, Some(replay)),
+            Origin::Stored { session, history } => (Call::Resume { session }, None, Some(history)),
         };
         let opening =
             Opening { reply: Some(reply), stored, asked, set_back: false, mode: None, snapshot: None };
@@ -240,7 +240,7 @@ impl Session {
             Input::PermissionAnswer { ask, answer } => self.permission_answered(&ask, &answer),
             Input::FormAnswer { ask, answer } => self.form_answered(&ask, answer),
             Input::Set { option, value, reply } => self.set(option, value, reply),
-            Input::Reopen { replay, reply } => self.reopen(replay, reply),
+            Input::Reopen { history, reply } => self.reopen(history, reply),
             Input::Resumed(result) => self.resumed(result),
             Input::Counted(result) => self.counted(result),
             Input::History(result) => self.history(result),

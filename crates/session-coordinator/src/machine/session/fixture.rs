@@ -105,8 +105,8 @@ impl Rig {
     }
 
     /// A session that is being opened from the host's store.
-    pub(crate) fn stored(replay: bool, offers: WorkspaceState) -> Self {
-        let origin = Origin::Stored { session: "s".into(), replay };
+    pub(crate) fn stored(history: bool, offers: WorkspaceState) -> Self {
+        let origin = Origin::Stored { session: "s".into(), history };
         let (rig, first) = Self::begin(None, ClientProfile::default(), origin, offers);
         assert_eq!(first, ["resume s"]);
         rig
@@ -253,9 +253,9 @@ impl Rig {
         self.step(Input::Set { option, value: value.to_owned(), reply })
     }
 
-    pub(crate) fn reopen(&mut self, replay: bool) -> Vec<String> {
+    pub(crate) fn reopen(&mut self, history: bool) -> Vec<String> {
         let reply = self.setup_reply("reopen");
-        self.step(Input::Reopen { replay, reply })
+        self.step(Input::Reopen { history, reply })
     }
 
     fn setup_reply(&self, name: &'static str) -> Reply<SessionSetup> {

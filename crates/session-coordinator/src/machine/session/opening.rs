@@ -5,7 +5,7 @@ use std::sync::Arc;
 use diag_model::{Detail, ErrorCode, Failure, SessionId};
 use zcode_runtime::model::{CallError, OpenedSession, SessionFacts, Snapshot};
 
-use super::super::facts::COMMANDS_AFTER;
+use super::super::facts::NEWS_AFTER;
 use super::super::mode::{self, Verdict};
 use super::super::sequence::Sequence;
 use super::super::turn::{PROBE_AFTER, Turn};
@@ -146,7 +146,7 @@ impl Session {
         self.absorb(&SessionFacts { mode: Some(mode), ..snapshot.facts });
         let Some(answer) = self.setup() else { return };
         self.facts.told(Some(&answer.modes.current), &answer.options);
-        self.facts.commands_from = Some(if replayed { self.now } else { self.now + COMMANDS_AFTER });
+        self.facts.news_from = Some(if replayed { self.now } else { self.now + NEWS_AFTER });
         let introduce = Effect::Introduce { reply, answer };
         if replayed {
             self.show_known();

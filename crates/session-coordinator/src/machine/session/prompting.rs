@@ -149,18 +149,20 @@ impl Session {
                 self.stop();
             }
             State::Background(_) | State::Settling(_) => {
-                if let Some(held) = self.held.take() {
-                    self.answer(held.reply, Ok(StopReason::Cancelled));
-                }
+                self.cancel_held();
                 self.deny_pending(false);
                 self.stop();
             }
-            State::Idle => {
-                if let Some(held) = self.held.take() {
-                    self.answer(held.reply, Ok(StopReason::Cancelled));
-                }
-            }
+            State::Idle => self.cancel_held(),
             State::Opening(_) | State::Closing(_) | State::Closed(_) => {}
+        }
+    }
+
+    /// A prompt that was never sent. The silence after a cancelled answer holds for it too.
+    fn cancel_held(&mut self) {
+        if let Some(held) = self.held.take() {
+            self.answer(held.reply, Ok(StopReason::Cancelled));
+            self.fence = Some(self.now + FENCE);
         }
     }
 

@@ -39,7 +39,7 @@ enum Op {
     Question { id: u8, questions: u8, multi: bool },
     Plan { id: u8, whole: bool },
     Set(u8),
-    Reopen { replay: bool },
+    Reopen { history: bool },
     Slash(u8),
     AskGone { id: u8 },
     Title(u8),
@@ -74,7 +74,7 @@ fn op() -> impl Strategy<Value = Op> {
             .prop_map(|(id, questions, multi)| Op::Question { id, questions, multi }),
         2 => (6..10_u8, prop::bool::weighted(0.8)).prop_map(|(id, whole)| Op::Plan { id, whole }),
         3 => (0..8_u8).prop_map(Op::Set),
-        1 => any::<bool>().prop_map(|replay| Op::Reopen { replay }),
+        1 => any::<bool>().prop_map(|history| Op::Reopen { history }),
         2 => (0..4_u8).prop_map(Op::Slash),
         2 => (0..20_u8).prop_map(|id| Op::AskGone { id }),
         2 => (0..3_u8).prop_map(Op::Title),
@@ -140,7 +140,7 @@ impl World {
             offers: Arc::new(offers()),
             origin: match stored {
                 None => Origin::New { mode: "build".into() },
-                Some(replay) => Origin::Stored { session: "s".into(), replay },
+                Some(history) => Origin::Stored { session: "s".into(), history },
             },
             permission_timeout,
             reply,
@@ -533,10 +533,10 @@ impl World {
                 let reply = self.reply(&format!("set{}", self.requests.len()));
                 self.step(Input::Set { option, value: value.to_owned(), reply });
             }
-            Op::Reopen { replay } => {
+            Op::Reopen { history } => {
                 if self.introduced {
                     let reply = self.reply(&format!("reopen{}", self.requests.len()));
-                    self.step(Input::Reopen { replay, reply });
+                    self.step(Input::Reopen { history, reply });
                 }
             }
             Op::Slash(which) => {
@@ -546,7 +546,7 @@ impl World {
                 let reply = self.reply(&name);
                 let text =
                     ["/compact", "/goal win", "/plan", "/plan and then"][usize::from(which)].to_owned();
-                if which >= 2 {
+                if which >= 2 && self.introduced {
                     self.modes.insert("plan".to_owned());
                 }
                 let prompt = Prompt { text, attachments: Vec::new() };
@@ -564,6 +564,9 @@ impl World {
             Op::Mode(mode) => {
                 self.causes += u32::from(mode == 4);
                 let mode = ["plan", "build", "edit", "yolo", "turbo"][usize::from(mode)];
+                if self.introduced && mode != "turbo" {
+                    self.modes.insert(mode.to_owned());
+                }
                 self.host(HostEvent::Facts(SessionFacts {
                     mode: Some(mode.into()),
                     ..SessionFacts::default()

@@ -41,10 +41,18 @@ pub(super) struct Replay {
     pub(super) reply: Option<Reply<SessionSetup>>,
 }
 
+/// Whether the host has said that the history is complete.
+#[derive(Debug, Clone, Copy)]
+enum Complete {
+    Unsaid,
+    Said,
+    /// With this many messages.
+    With(u64),
+}
+
 #[derive(Debug)]
 struct Settle {
-    /// The host has said that the history is complete, and maybe its size.
-    resumed: Option<Option<u64>>,
+    resumed: Complete,
     last: Option<(u64, Instant)>,
     next: Option<Instant>,
     until: Instant,
@@ -53,7 +61,7 @@ struct Settle {
 impl Replay {
     /// Of a session that has just been opened.
     pub(super) fn settling(tools: Tools, now: Instant) -> Self {
-        let settle = Settle { resumed: None, last: None, next: None, until: now + SETTLE_WITHIN };
+        let settle = Settle { resumed: Complete::Unsaid, last: None, next: None, until: now + SETTLE_WITHIN };
         Self { settle: Some(settle), ..Self::reading(tools, None) }
     }
 
@@ -74,16 +82,16 @@ impl Replay {
 
 impl Session {
     /// The client opens a session again that it has open.
-    pub(super) fn reopen(&mut self, replay: bool, reply: Reply<SessionSetup>) {
+    pub(super) fn reopen(&mut self, history: bool, reply: Reply<SessionSetup>) {
         let runs = matches!(self.state, State::Running(_) | State::Background(_) | State::Settling(_));
         let refused = self.not_open().or_else(|| {
-            let busy = replay && (runs || self.held.is_some() || self.replay.is_some());
+            let busy = history && (runs || self.held.is_some() || self.replay.is_some());
             busy.then(|| Failure::new(ErrorCode::SessionBusy))
         });
         if let Some(failure) = refused {
             return self.out.push(Effect::AnswerSetup { reply, result: Err(failure) });
         }
-        if !replay {
+        if !history {
             return self.answer_setup(reply);
         }
         let replay = Replay::reading(self.tools.afresh(), Some(reply));
@@ -104,7 +112,7 @@ impl Session {
         if let Some(Settle { resumed, next, .. }) =
             self.replay.as_mut().and_then(|replay| replay.settle.as_mut())
         {
-            *resumed = Some(count);
+            *resumed = count.map_or(Complete::Said, Complete::With);
             // A count that is under way decides; one that waits is taken at once.
             if next.is_some() {
                 *next = Some(self.now);
@@ -118,8 +126,8 @@ impl Session {
         match result {
             Ok(count) => {
                 let settled = match (count, settle.resumed) {
-                    (None, _) | (_, Some(None)) => true,
-                    (Some(count), Some(Some(said))) if count >= said => true,
+                    (None, _) | (_, Complete::Said) => true,
+                    (Some(count), Complete::With(said)) if count >= said => true,
                     (Some(count), _) => {
                         settle.last.is_some_and(|(last, at)| last == count && at + COUNT_AGAIN <= self.now)
                     }
@@ -222,11 +230,11 @@ impl Session {
 
     /// Everything is shown: plan, title, commands and usage follow, then the answer.
     fn replayed(&mut self) {
-        let Some(replay) = self.replay.take() else { return };
-        match replay.reply {
+        let Some(Replay { tools, reply, .. }) = self.replay.take() else { return };
+        match reply {
             None => {
                 // Nothing was open before: what the history knows as ended stays ended.
-                self.tools = replay.tools;
+                self.tools = tools;
                 self.introduce();
             }
             Some(reply) => {

@@ -1,5 +1,6 @@
 //! What is shown of the facts about a session, and what of the host's own remarks.
 
+use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -94,9 +95,9 @@ impl Session {
     pub(super) fn retry(&mut self, retry: Retry) {
         let mut text = format!("attempt {}", retry.attempt);
         if let Some(max) = retry.max {
-            text.push_str(&format!(" of {max}"));
+            let _ = write!(text, " of {max}");
         }
-        text.push_str(&format!(" in {} s", retry.delay.as_secs_f32().ceil()));
+        let _ = write!(text, " in {} s", retry.delay.as_secs_f32().ceil());
         let title = match retry.status {
             Some(429) => "ZCode waits for the provider's rate limit".to_owned(),
             Some(status) => format!("ZCode repeats a model request after HTTP {status}"),

@@ -403,9 +403,30 @@ mod facts {
         assert_eq!(rig.facts(todos(vec![todo("a")])), NOTHING);
         assert_eq!(rig.facts(todos(Vec::new())), ["plan []"]);
         let usage =
-            SessionFacts { context: Some(ContextUsage { used: 1, size: 2 }), ..SessionFacts::default() };
-        assert_eq!(rig.facts(usage.clone()).len(), 1);
-        assert_eq!(rig.facts(usage), NOTHING);
+            |used| SessionFacts { context: Some(ContextUsage { used, size: 2 }), ..SessionFacts::default() };
+        assert_eq!(rig.facts(usage(1)), NOTHING, "not right behind the answer");
+        assert_eq!(rig.wait(Duration::from_millis(50)).len(), 1);
+        assert_eq!(rig.facts(usage(1)), NOTHING);
+        assert_eq!(rig.facts(usage(0)).len(), 1);
+    }
+
+    #[test]
+    fn an_empty_context_is_not_news_for_a_new_session() {
+        let mut rig = Rig::open();
+        let context = Some(ContextUsage { used: 0, size: 2 });
+        rig.facts(SessionFacts { context, ..SessionFacts::default() });
+        assert_eq!(rig.wait(Duration::from_secs(60)), NOTHING);
+    }
+
+    #[test]
+    fn behind_a_prompt_cancelled_before_it_was_sent_nothing_is_told_either() {
+        let origin = Origin::New { mode: "build".into() };
+        let (rig, _) = Rig::begin(None, ClientProfile::default(), origin, with_commands());
+        let mut rig = rig.opened();
+        assert_eq!(rig.prompt(), NOTHING, "held until the commands are told");
+        assert_eq!(rig.step(Input::Cancel), ["p1 Cancelled"]);
+        assert_eq!(rig.wait(Duration::from_secs(2)), NOTHING);
+        assert_eq!(rig.wait(super::super::FENCE), ["commands review"]);
     }
 
     #[test]
