@@ -6,6 +6,8 @@ mod cases;
 mod cli;
 #[cfg(target_os = "linux")]
 mod endings;
+#[cfg(target_os = "linux")]
+mod footprint;
 #[cfg(unix)]
 mod install;
 mod secrets;
