@@ -38,8 +38,15 @@ fn nothing_planted_comes_out() {
         "env": [{"name": "TOKEN", "value": canary("mcp-env")}]});
     let http = json!({"type": "http", "name": "h", "url": "https://h",
         "headers": [{"name": "Authorization", "value": canary("header")}]});
-    agent.err("session/new", &json!({"cwd": home.work(), "mcpServers": [mcp]}));
-    agent.err("session/new", &json!({"cwd": home.work(), "mcpServers": [http]}));
+    agent.ok("session/new", &json!({"cwd": home.work(), "mcpServers": [mcp, http]}));
+    for (key, value) in [("name", ""), ("command", "")] {
+        let mut wrong = mcp.clone();
+        wrong[key] = value.into();
+        agent.err("session/new", &json!({"cwd": home.work(), "mcpServers": [wrong]}));
+    }
+    let mut wrong = http.clone();
+    wrong["url"] = format!("ftp://{}", canary("url")).into();
+    agent.err("session/new", &json!({"cwd": home.work(), "mcpServers": [wrong]}));
     agent.err("session/new", &json!({"cwd": 5, "mcpServers": canary("type")}));
     agent.err("session/prompt", &json!({"sessionId": canary("session"), "prompt": 7, "x": canary("extra")}));
     agent.err(

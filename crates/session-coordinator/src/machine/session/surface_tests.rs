@@ -415,7 +415,7 @@ mod facts {
         let mut rig = Rig::open();
         let context = Some(ContextUsage { used: 0, size: 2 });
         rig.facts(SessionFacts { context, ..SessionFacts::default() });
-        assert_eq!(rig.wait(Duration::from_secs(60)), NOTHING);
+        assert_eq!(rig.wait(Duration::from_mins(1)), NOTHING);
     }
 
     #[test]
