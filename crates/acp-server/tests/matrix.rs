@@ -315,8 +315,10 @@ fn root() -> PathBuf {
 
 #[test]
 fn the_schema_is_the_locked_one() {
-    let digest: String =
-        Sha256::digest(schema::TEXT.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect();
+    let digest = Sha256::digest(schema::TEXT.as_bytes()).iter().fold(String::new(), |mut hex, byte| {
+        let _ = write!(hex, "{byte:02x}");
+        hex
+    });
     assert_eq!(digest, SHA_256);
     let lock = std::fs::read_to_string(root().join("Cargo.lock")).unwrap().replace("\r\n", "\n");
     assert!(

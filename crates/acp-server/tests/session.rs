@@ -8,7 +8,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use acp_server::Ended;
-use serde_json::{Value, json};
+use serde_json::json;
 use support::sim::{Turn, launcher, statuses, text_of};
 use support::{Client, options, prompt, temp};
 

@@ -123,7 +123,9 @@ fn part(schema: &Value, value: &Value) -> Result<Named, String> {
                     let errors: Vec<_> = tried.iter().filter_map(|one| one.as_ref().err()).collect();
                     return Err(format!(": fits {} of {keyword}: {errors:?}", fitting.len()));
                 }
-                fitting.into_iter().for_each(|one| join(one.clone()));
+                for one in fitting {
+                    join(one.clone());
+                }
             }
             "not" => {
                 if part(rule, value).is_ok() {
