@@ -22,6 +22,7 @@ pub(crate) const WAITING_LIMIT: usize = 64 * 1024 * 1024;
 /// Text that grows together in one update, so that a line stays small.
 const MERGE_LIMIT: usize = 256 * 1024;
 
+#[expect(clippy::large_enum_variant, reason = "nearly every entry is an update")]
 enum Item {
     Update(Update),
     Ask(AskId, Question),
@@ -121,8 +122,25 @@ impl Outbox {
         self.bytes
     }
 
-    /// Queues an update.
-    pub(crate) fn update(&mut self, update: Update) {
+    /// Queues an update. Text of any length becomes lines of a bounded one: known clients refuse lines over 10 MiB.
+    pub(crate) fn update(&mut self, mut update: Update) {
+        let Some(text) = text_of(&mut update).filter(|text| text.len() > MERGE_LIMIT) else {
+            return self.queue(update);
+        };
+        let whole = std::mem::take(text);
+        let mut rest = whole.as_str();
+        while !rest.is_empty() {
+            let (piece, tail) = rest.split_at(rest.floor_char_boundary(MERGE_LIMIT));
+            let mut next = update.clone();
+            if let Some(text) = text_of(&mut next) {
+                piece.clone_into(text);
+            }
+            self.queue(next);
+            rest = tail;
+        }
+    }
+
+    fn queue(&mut self, update: Update) {
         let next = self.front + self.queue.len() as u64;
         match &update {
             Update::AgentText { .. } | Update::AgentThought { .. } => {
@@ -240,6 +258,16 @@ fn is_progress(patch: &ToolPatch) -> bool {
         && patch.raw_output.is_none()
         && patch.locations.is_none()
         && patch.content.is_some()
+}
+
+/// The text of a message, which may be of any length.
+fn text_of(update: &mut Update) -> Option<&mut String> {
+    match update {
+        Update::AgentText { text, .. }
+        | Update::AgentThought { text, .. }
+        | Update::UserText { text, .. } => Some(text),
+        _ => None,
+    }
 }
 
 /// Appends text of the same message and kind. Says how many bytes were added.
@@ -394,6 +422,17 @@ mod tests {
         let log = log(&recorder);
         assert_eq!(log.len(), 2);
         assert!(log.iter().all(|line| line.len() <= MERGE_LIMIT + 5));
+    }
+
+    #[test]
+    fn a_text_that_is_too_long_for_a_line_comes_in_pieces() {
+        let (recorder, mut outbox) = outbox();
+        let whole = "ä".repeat(MERGE_LIMIT);
+        outbox.update(text(&whole));
+        outbox.flush();
+        let log = log(&recorder);
+        assert!(log.len() > 1 && log.iter().all(|line| line.len() <= MERGE_LIMIT + 5), "{}", log.len());
+        assert_eq!(log.iter().filter_map(|line| line.strip_prefix("text ")).collect::<String>(), whole);
     }
 
     #[test]

@@ -29,7 +29,7 @@ mod common;
 const SEQUENCES: u64 = 250;
 const ACTIONS: usize = 14;
 /// Longer than every deadline of the adapter, in virtual time.
-const PATIENCE: Duration = Duration::from_secs(600);
+const PATIENCE: Duration = Duration::from_mins(10);
 
 const PROMPTS: &[&str] = &[
     "hello",

@@ -53,8 +53,8 @@ fn said(text: &str) -> Option<String> {
 mod tests {
     use super::*;
 
-    fn goal(action: &'static str, objective: Option<&str>) -> Option<Slash> {
-        Some(Slash::Goal { action, objective: objective.map(str::to_owned) })
+    fn goal(action: &'static str, objective: Option<&str>) -> Slash {
+        Slash::Goal { action, objective: objective.map(str::to_owned) }
     }
 
     #[test]
@@ -70,11 +70,11 @@ mod tests {
 
     #[test]
     fn a_goal_without_a_known_action_is_set() {
-        assert_eq!(parse("/goal"), goal("show", None));
-        assert_eq!(parse("/goal pause"), goal("pause", None));
-        assert_eq!(parse("/goal set green tests"), goal("set", Some("green tests")));
-        assert_eq!(parse("/goal replace it all"), goal("replace", Some("it all")));
-        assert_eq!(parse("/goal all tests pass"), goal("set", Some("all tests pass")));
-        assert_eq!(parse("/goal clear the table"), goal("set", Some("clear the table")));
+        assert_eq!(parse("/goal"), Some(goal("show", None)));
+        assert_eq!(parse("/goal pause"), Some(goal("pause", None)));
+        assert_eq!(parse("/goal set green tests"), Some(goal("set", Some("green tests"))));
+        assert_eq!(parse("/goal replace it all"), Some(goal("replace", Some("it all"))));
+        assert_eq!(parse("/goal all tests pass"), Some(goal("set", Some("all tests pass"))));
+        assert_eq!(parse("/goal clear the table"), Some(goal("set", Some("clear the table"))));
     }
 }

@@ -327,7 +327,9 @@ impl World {
                 }
                 Input::Resumed(result(error, OpenedSession { id: "s".into(), facts }))
             }
-            Call::Count => Input::Counted(result(error, (how % 5 != 0).then_some(1 + u64::from(how % 2)))),
+            Call::Count => {
+                Input::Counted(result(error, (!how.is_multiple_of(5)).then_some(1 + u64::from(how % 2))))
+            }
             Call::History { after } => {
                 let message = |id: &str| HistoryMessage {
                     id: id.into(),

@@ -94,9 +94,9 @@ impl Session {
         if !history {
             return self.answer_setup(reply);
         }
-        let replay = Replay::reading(self.tools.afresh(), Some(reply));
-        self.out.push(Effect::Call(replay.page()));
-        self.replay = Some(replay);
+        let reading = Replay::reading(self.tools.afresh(), Some(reply));
+        self.out.push(Effect::Call(reading.page()));
+        self.replay = Some(reading);
     }
 
     fn answer_setup(&mut self, reply: Reply<SessionSetup>) {
