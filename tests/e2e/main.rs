@@ -11,5 +11,7 @@ mod footprint;
 #[cfg(unix)]
 mod install;
 mod secrets;
+#[cfg(unix)]
+mod sign_in;
 mod support;
 mod try_command;

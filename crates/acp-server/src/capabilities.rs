@@ -10,6 +10,12 @@ use serde_json::{Map, Value};
 /// Id of the sign-in method.
 pub const AUTH_METHOD: &str = "zcode-sign-in";
 
+/// Id of the sign-in that a client runs in a terminal.
+pub(crate) const TERMINAL_METHOD: &str = "zcode-login";
+
+/// Arguments of this program that sign in.
+const LOGIN: &str = "login";
+
 /// Something the protocol knows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Item {
@@ -61,7 +67,7 @@ const fn item(capability: Capability, method: Option<&'static str>, state: State
 
 /// Every item.
 pub const REGISTRY: &[Item] = &[
-    // A terminal method needs a command to run in it, and there is none yet: what does not work is not offered.
+    // A terminal method stands beside it for clients that can run one, see `TerminalSignIn`.
     item(Capability::Authenticate, Some("authenticate"), State::Built),
     item(
         Capability::Logout,
@@ -114,9 +120,72 @@ pub(crate) struct Identity {
     pub(crate) unofficial_contract: Option<String>,
 }
 
+/// How a client can let a user sign in besides the desktop app.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum TerminalSignIn {
+    /// Not at all.
+    #[default]
+    None,
+    /// With a method of its own.
+    Method,
+    /// With a command in `_meta` of the agent method, as clients did before there was one.
+    Legacy,
+}
+
+impl TerminalSignIn {
+    /// What the params of `initialize` declare.
+    pub(crate) fn of(params: &Value) -> Self {
+        let declared = |path| params.pointer(path).and_then(Value::as_bool) == Some(true);
+        if declared("/clientCapabilities/auth/terminal") {
+            Self::Method
+        } else if declared("/clientCapabilities/_meta/terminal-auth") {
+            Self::Legacy
+        } else {
+            Self::None
+        }
+    }
+}
+
 impl Identity {
-    /// The initialize answer.
+    /// The offered sign-in methods. A simulated host has nothing to sign in to in a terminal.
+    fn auth_methods(&self, terminal: TerminalSignIn) -> Vec<acp::AuthMethod> {
+        let mut agent = acp::AuthMethodAgent::new(AUTH_METHOD, "ZCode desktop app").description(
+            "Sign in with the ZCode desktop app as this user; the agent uses that sign-in.".to_owned(),
+        );
+        let mut methods = Vec::new();
+        match terminal {
+            _ if self.simulated => {}
+            TerminalSignIn::None => {}
+            TerminalSignIn::Method => methods.push(acp::AuthMethod::Terminal(
+                acp::AuthMethodTerminal::new(TERMINAL_METHOD, "ZCode login in a terminal")
+                    .description("Runs ZCode's own login; its page can be opened on any machine.".to_owned())
+                    .args(vec![LOGIN.to_owned()]),
+            )),
+            // Without a path that a client can run there is nothing to offer.
+            TerminalSignIn::Legacy => {
+                let program = std::env::current_exe().ok().filter(|path| path.is_absolute());
+                if let Some(program) = program.as_deref().and_then(std::path::Path::to_str) {
+                    let mut meta = acp::Meta::new();
+                    meta.insert(
+                        "terminal-auth".into(),
+                        serde_json::json!({"label": "ZCode login", "command": program, "args": [LOGIN]}),
+                    );
+                    agent = agent.meta(meta);
+                }
+            }
+        }
+        methods.insert(0, acp::AuthMethod::Agent(agent));
+        methods
+    }
+
+    /// The initialize answer for a client that declares nothing.
+    #[cfg(test)]
     pub(crate) fn answer(&self) -> acp::InitializeResponse {
+        self.answer_to(TerminalSignIn::None)
+    }
+
+    /// The initialize answer for a client that can do this.
+    pub(crate) fn answer_to(&self, terminal: TerminalSignIn) -> acp::InitializeResponse {
         let prompt = acp::PromptCapabilities::new()
             .image(offers(Capability::Image))
             .audio(offers(Capability::Audio))
@@ -134,9 +203,6 @@ impl Identity {
             );
         let auth = acp::AgentAuthCapabilities::new()
             .logout(offers(Capability::Logout).then(acp::LogoutCapabilities::new));
-        let sign_in = acp::AuthMethodAgent::new(AUTH_METHOD, "ZCode desktop app").description(
-            "Sign in with the ZCode desktop app as this user; the agent uses that sign-in.".to_owned(),
-        );
         acp::InitializeResponse::new(ProtocolVersion::V1)
             .agent_capabilities(
                 acp::AgentCapabilities::new()
@@ -146,7 +212,7 @@ impl Identity {
                     .session_capabilities(session)
                     .auth(auth),
             )
-            .auth_methods(vec![acp::AuthMethod::Agent(sign_in)])
+            .auth_methods(self.auth_methods(terminal))
             .agent_info(self.info())
     }
 
@@ -193,6 +259,46 @@ mod tests {
             info["_meta"],
             json!({"zcode": {"simulated": true, "contract": "zcode-host-3.11.2 (unofficial)"}})
         );
+    }
+
+    fn methods(capabilities: &Value, simulated: bool) -> Value {
+        let terminal = TerminalSignIn::of(&json!({"clientCapabilities": capabilities}));
+        let identity = Identity { simulated, unofficial_contract: None };
+        serde_json::to_value(identity.answer_to(terminal).auth_methods).unwrap()
+    }
+
+    #[test]
+    fn a_terminal_sign_in_is_offered_to_those_who_can_run_it() {
+        let both = json!({"auth": {"terminal": true}, "_meta": {"terminal-auth": true}});
+        for declared in [json!({"auth": {"terminal": true}}), both.clone()] {
+            let methods = methods(&declared, false);
+            assert_eq!(methods.as_array().unwrap().len(), 2, "{methods}");
+            assert_eq!(methods[0]["id"], AUTH_METHOD);
+            assert!(methods[0].get("_meta").is_none(), "{methods}");
+            assert_eq!(
+                (&methods[1]["type"], &methods[1]["id"], &methods[1]["args"]),
+                (&json!("terminal"), &json!(TERMINAL_METHOD), &json!(["login"]))
+            );
+        }
+        assert_eq!(methods(&both, true).as_array().unwrap().len(), 1, "there is no sign-in to simulate");
+    }
+
+    #[test]
+    fn without_the_capability_there_is_no_terminal_method() {
+        let legacy = methods(&json!({"terminal": true, "_meta": {"terminal-auth": true}}), false);
+        assert_eq!(legacy.as_array().unwrap().len(), 1, "{legacy}");
+        assert!(legacy[0].get("type").is_none(), "{legacy}");
+        let form = &legacy[0]["_meta"]["terminal-auth"];
+        assert_eq!(form["args"], json!(["login"]));
+        assert!(
+            std::path::Path::new(form["command"].as_str().unwrap()).is_absolute()
+                && form["label"].is_string()
+        );
+        for declared in [json!({}), json!({"terminal": true, "auth": {"terminal": "yes"}}), json!(null)] {
+            let methods = methods(&declared, false);
+            assert_eq!(methods.as_array().unwrap().len(), 1, "{methods}");
+            assert!(methods[0].get("type").is_none() && methods[0].get("_meta").is_none(), "{methods}");
+        }
     }
 
     /// Where each capability shows in the answer; what has no place there is baseline or a matter of sessions.

@@ -17,9 +17,9 @@ use session_coordinator::client::{ConfigId, Reply, StopReason};
 use session_coordinator::{Coordinator, ListAnswer, ListRequest, SessionSetup};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use crate::capabilities::{Identity, guard};
+use crate::capabilities::{Capability, Identity, TERMINAL_METHOD, TerminalSignIn, guard};
 use crate::convert::{content, from_acp, setup, to_acp};
-use crate::error_map::{invalid_request, method_not_found, to_error};
+use crate::error_map::{invalid_params, invalid_request, method_not_found, to_error};
 use crate::port::Port;
 use crate::request::{self, Request};
 use crate::serve::end::{End, FENCE_METHOD};
@@ -75,6 +75,10 @@ impl Connection {
             }
             (Phase::Initialized, _) => match guard(method) {
                 Err(reason) => refuse(responder, method_not_found(reason)),
+                Ok(Capability::Authenticate) if params["methodId"] == TERMINAL_METHOD => {
+                    let rule = "names a method that the client itself runs in a terminal";
+                    fail(responder, &invalid_params("methodId", rule));
+                }
                 Ok(capability) => {
                     match from_acp::object(params).and_then(|params| request::decode(capability, params)) {
                         Ok(Some(request)) => self.offered(request, responder),
@@ -103,7 +107,7 @@ impl Connection {
             simulated = self.identity.simulated,
             "connection.initialized"
         );
-        answer(responder, &self.identity.answer());
+        answer(responder, &self.identity.answer_to(TerminalSignIn::of(params)));
     }
 
     fn offered(&self, request: Request, responder: Responder) {

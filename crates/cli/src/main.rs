@@ -9,6 +9,7 @@ mod options;
 mod output;
 mod report;
 mod sanitize;
+mod sign_in;
 mod signals;
 mod simulated_host;
 mod try_command;
@@ -17,6 +18,7 @@ mod wiring;
 
 use options::Command;
 use wiring::Unusable;
+use zcode_runtime::cli_command::CliCommand;
 
 fn main() {
     output::install_panic_hook();
@@ -33,6 +35,8 @@ fn main() {
         None | Some(Command::Acp) => agent::run(options),
         Some(Command::Version { json }) => end::now(version(options, *json)),
         Some(Command::Try(args)) => end::now(try_command::run(&parsed, args)),
+        Some(Command::Login) => end::now(sign_in::run(&parsed, CliCommand::Login)),
+        Some(Command::Logout) => end::now(sign_in::run(&parsed, CliCommand::Logout)),
         Some(Command::SimulatedHost { scenario }) => simulated_host::run(scenario.as_deref()),
     }
 }

@@ -148,6 +148,16 @@ pub(crate) enum Command {
         without one they are denied. Ctrl-C cancels the turn, a second one ends the program.\n\n\
         Exit codes: 0 done, 1 other, 2 usage, 3 cancelled, 4 refused, 5 a limit, 6 sign-in, 7 ZCode or its host.")]
     Try(TryArgs),
+    /// Sign in to ZCode in this terminal, with ZCode's own command
+    #[command(after_help = "Example:\n  zcode-acp login\n\n\
+        The install is verified first. The page to sign in can be opened on any machine. \
+        Ends with the exit code of ZCode's command.")]
+    Login,
+    /// Sign out of ZCode, the desktop app included, with ZCode's own command
+    #[command(after_help = "Example:\n  zcode-acp logout\n\n\
+        The install is verified first. The desktop app shares the sign-in, so it is signed out too. \
+        Ends with the exit code of ZCode's command.")]
+    Logout,
     /// Speak the bridge protocol on stdin and stdout as a host would; for tests
     #[command(hide = true)]
     SimulatedHost {

@@ -132,6 +132,12 @@ catalogue! {
     /// The sign-in is there and was refused.
     SignInExpired = "ZA502", Auth, Auth,
         "ZCode's sign-in has expired", "sign in again with the ZCode desktop app";
+    /// ZCode's CLI did not sign out.
+    SignOutFailed = "ZA503", Auth, Host,
+        "ZCode's sign-out failed", "sign out in the ZCode desktop app as this user";
+    /// ZCode's CLI did not say in time whether it signed out.
+    SignOutUnknown = "ZA504", Auth, UnknownOutcome,
+        "ZCode did not confirm the sign-out in time", "see in the ZCode desktop app whether it is still signed in";
 
     /// `cwd` is not an absolute path of an existing directory.
     InvalidWorkspace = "ZA601", Session, InvalidParams,

@@ -76,6 +76,10 @@ impl HostLauncher {
         Self { source }
     }
 
+    pub(crate) fn source(&self) -> &HostSource {
+        &self.source
+    }
+
     /// Its hosts are simulated: every surface says so.
     pub fn simulated(&self) -> bool {
         match &self.source {
@@ -217,7 +221,7 @@ async fn launch(
     Ok(Host { inner: Arc::new(HostInner { profile, state, client, descriptor, stop, _stop_with_me: guard }) })
 }
 
-fn spawn_failed(error: &io::Error) -> Failure {
+pub(crate) fn spawn_failed(error: &io::Error) -> Failure {
     let reason = one_line(&error.to_string());
     Failure::new(ErrorCode::SpawnFailed)
         .cause(format!("ZCode's runtime could not be started: {reason}"))
