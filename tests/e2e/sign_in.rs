@@ -2,10 +2,11 @@
 
 use std::path::PathBuf;
 
-use testkit::Home;
+use serde_json::json;
 use testkit::install::{FakeInstall, Fault};
+use testkit::{Agent, Home};
 
-use crate::support::{BINARY, Run, command, run};
+use crate::support::{BINARY, END, Run, agent, command, run};
 
 /// Node is the fake install's runtime. Without it these tests cannot run; on a build machine that is a failure.
 fn node_is_missing() -> bool {
@@ -35,6 +36,13 @@ impl Fake {
         command.arg("--zcode-install").arg(&self.install.root).arg("--contract").arg(&self.install.contract);
         command.env("FAKE_LOGIN_EXIT", exit);
         run(command, "")
+    }
+
+    fn agent(&self, exit: &str) -> Agent {
+        let mut command = command(&self.home, &[]);
+        command.arg("--zcode-install").arg(&self.install.root).arg("--contract").arg(&self.install.contract);
+        command.env("FAKE_LOGIN_EXIT", exit);
+        Agent::spawn(command)
     }
 
     fn credentials(&self) -> PathBuf {
@@ -100,4 +108,36 @@ fn there_is_nothing_to_sign_in_to_in_a_simulation() {
         assert_eq!(ran.code, Some(0));
         assert!(ran.stdout.contains(&format!("Example:\n  zcode-acp {name}")), "{}", ran.stdout);
     }
+}
+
+#[test]
+fn a_client_signs_out_with_zcodes_own_command_line() {
+    if node_is_missing() {
+        return;
+    }
+    let fake = Fake::new(None);
+    assert_eq!(fake.run("login", "").code, Some(0));
+    assert!(fake.credentials().exists());
+    let mut agent = fake.agent("");
+    let answer = agent.initialize();
+    assert!(answer["agentCapabilities"]["auth"]["logout"].is_object(), "{answer}");
+    agent.ok("logout", &json!({}));
+    assert!(!fake.credentials().exists());
+    agent.close_stdin();
+    assert_eq!(agent.finish(END).status.code(), Some(0));
+
+    let mut agent = fake.agent("9");
+    agent.initialize();
+    let error = agent.err("logout", &json!({}));
+    assert_eq!(error["data"]["code"], "ZA503", "{error}");
+}
+
+#[test]
+fn a_simulated_host_has_no_sign_in() {
+    let home = Home::new().unwrap();
+    let mut agent = agent(&home, &["--simulated"]);
+    agent.initialize();
+    let error = agent.err("logout", &json!({}));
+    assert_eq!(error["data"]["code"], "ZA503", "{error}");
+    assert!(error["message"].as_str().unwrap().contains("simulated"), "{error}");
 }

@@ -69,11 +69,7 @@ const fn item(capability: Capability, method: Option<&'static str>, state: State
 pub const REGISTRY: &[Item] = &[
     // A terminal method stands beside it for clients that can run one, see `TerminalSignIn`.
     item(Capability::Authenticate, Some("authenticate"), State::Built),
-    item(
-        Capability::Logout,
-        Some("logout"),
-        State::Absent("sign out in the ZCode desktop app, whose sign-in the agent uses"),
-    ),
+    item(Capability::Logout, Some("logout"), State::Built),
     item(Capability::NewSession, Some("session/new"), State::Built),
     item(Capability::LoadSession, Some("session/load"), State::Built),
     item(Capability::ListSessions, Some("session/list"), State::Built),

@@ -14,6 +14,7 @@ use diag_model::{ErrorCode, Failure, SessionId, one_line};
 use serde::Serialize;
 use serde_json::{Map, Value};
 use session_coordinator::client::{ConfigId, Reply, StopReason};
+use session_coordinator::host::HostLauncher;
 use session_coordinator::{Coordinator, ListAnswer, ListRequest, SessionSetup};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
@@ -37,23 +38,37 @@ enum Phase {
 
 pub(crate) struct Connection {
     pub(crate) coordinator: Coordinator,
+    launcher: HostLauncher,
     pub(crate) port: Arc<Port>,
     pub(crate) identity: Identity,
     pub(crate) asked: AskedVersion,
     pub(crate) end: Arc<End>,
     preparing: Arc<Preparing>,
+    /// Cancelled when the connection ends: nothing that takes long may hold it up.
+    closing: CancellationToken,
     phase: Phase,
 }
 
 impl Connection {
     pub(crate) fn new(
         coordinator: Coordinator,
+        launcher: HostLauncher,
         port: Arc<Port>,
         identity: Identity,
         asked: AskedVersion,
         end: Arc<End>,
     ) -> Self {
-        Self { coordinator, port, identity, asked, end, preparing: Arc::default(), phase: Phase::Created }
+        Self {
+            coordinator,
+            launcher,
+            port,
+            identity,
+            asked,
+            end,
+            preparing: Arc::default(),
+            closing: CancellationToken::new(),
+            phase: Phase::Created,
+        }
     }
 
     fn request(&mut self, method: &str, params: Value, responder: Responder) {
@@ -116,6 +131,7 @@ impl Connection {
             Request::Authenticate => {
                 coordinator.check_sign_in(self.reply(responder, None, |()| acp::AuthenticateResponse::new()));
             }
+            Request::Logout => self.logout(responder),
             Request::New(request) => {
                 let (cancel, watch) = cancellable(&responder);
                 let reply = self.reply(responder, Some(watch), |new: SessionSetup| {
@@ -163,6 +179,23 @@ impl Connection {
             }
             Request::Prompt(session, draft) => self.prompt(session, draft, responder),
         }
+    }
+
+    /// Signs out with ZCode's own command line, which signs the desktop app out too. Whether it happened is unknown when it
+    /// is withdrawn; the next session says.
+    fn logout(&self, responder: Responder) {
+        let (cancel, watch) = cancellable(&responder);
+        let reply = self.reply(responder, Some(watch), |()| acp::LogoutResponse::new());
+        let (launcher, closing) = (self.launcher.clone(), self.closing.clone());
+        tokio::spawn(async move {
+            let result = tokio::select! {
+                biased;
+                () = closing.cancelled() => Err(Failure::new(ErrorCode::ShuttingDown)),
+                () = cancel.cancelled() => Err(Failure::new(ErrorCode::RequestCancelled)),
+                result = launcher.sign_out() => result,
+            };
+            reply.send(result);
+        });
     }
 
     /// Lists sessions. Nothing has to be undone when the client withdraws, so whoever is first answers.
@@ -234,6 +267,7 @@ impl Connection {
             FENCE_METHOD if self.end.is_asked() => {
                 self.phase = Phase::Closing;
                 self.preparing.cancel_all();
+                self.closing.cancel();
                 self.end.fence(&self.coordinator);
             }
             "session/cancel" if self.phase == Phase::Initialized => {

@@ -13,6 +13,7 @@ use crate::error_map::invalid_params;
 /// A request whose params are in order.
 pub(crate) enum Request {
     Authenticate,
+    Logout,
     New(NewSessionRequest),
     Load(OpenRequest),
     Resume(OpenRequest),
@@ -34,6 +35,7 @@ pub(crate) fn decode(
             AUTH_METHOD => Request::Authenticate,
             _ => return Err(invalid_params("methodId", "is not one of the offered authentication methods")),
         },
+        Capability::Logout => Request::Logout,
         Capability::NewSession => Request::New(from_acp::new_session(&mut params)?),
         Capability::LoadSession => Request::Load(from_acp::load(&mut params)?),
         Capability::ResumeSession => Request::Resume(from_acp::resume(&mut params)?),
@@ -55,8 +57,7 @@ pub(crate) fn decode(
             let session = from_acp::session(&params)?;
             Request::Prompt(session, content::prompt(&mut params)?)
         }
-        Capability::Logout
-        | Capability::DeleteSession
+        Capability::DeleteSession
         | Capability::Image
         | Capability::Audio
         | Capability::EmbeddedContext

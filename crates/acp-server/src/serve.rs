@@ -128,11 +128,15 @@ pub async fn serve_streams(
 
     let port = Arc::new(Port::new(Arc::clone(&ledger)));
     let client: Arc<dyn ClientPort> = port.clone();
-    let coordinator =
-        Coordinator::new(launcher, client, Options { permission_timeout: options.permission_timeout });
+    let coordinator = Coordinator::new(
+        launcher.clone(),
+        client,
+        Options { permission_timeout: options.permission_timeout },
+    );
     let identity =
         Identity { simulated: options.simulated, unofficial_contract: options.unofficial_contract };
-    let connection = Connection::new(coordinator.clone(), port, identity, asked.clone(), Arc::clone(&end));
+    let connection =
+        Connection::new(coordinator.clone(), launcher, port, identity, asked.clone(), Arc::clone(&end));
     let builder = Agent.v1().name("zcode-acp").with_handler(connection).on_close({
         let (end, coordinator) = (Arc::clone(&end), coordinator.clone());
         // The own stream has been through this when it ends; the stock one has not.
