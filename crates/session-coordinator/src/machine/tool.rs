@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use diag_model::ToolCallId;
 use serde_json::Value;
@@ -20,6 +21,8 @@ const OPEN_LIMIT: usize = 1024;
 const ENDED_LIMIT: usize = 4096;
 /// Text of an input joined from deltas, bytes. Beyond, the call is shown without input.
 const INPUT_LIMIT: usize = 8 * 1024 * 1024;
+/// How often a call that others work for shows that it goes on.
+const SIGN_OF_LIFE: Duration = Duration::from_secs(10);
 
 #[derive(Debug, Default)]
 struct Tool {
@@ -30,6 +33,8 @@ struct Tool {
     shown: bool,
     running: bool,
     background: bool,
+    /// When it last showed that calls work for it.
+    alive: Option<Instant>,
     /// Shown as a terminal stream.
     terminal: Option<Terminal>,
 }
@@ -126,6 +131,21 @@ impl Tools {
         } else {
             Vec::new()
         }
+    }
+
+    /// What a subagent does is a sign of life of the call that started it, which is silent itself meanwhile.
+    pub(crate) fn sign_of_life(&mut self, event: &ToolEvent, now: Instant) -> Option<Update> {
+        let known = || self.open.get(&event.call).and_then(|tool| tool.parent.clone());
+        let parent = event.parent.clone().or_else(known)?;
+        let tool = self.open.get_mut(&parent).filter(|tool| tool.shown)?;
+        let last = tool.alive.get_or_insert(now);
+        if now.saturating_duration_since(*last) < SIGN_OF_LIFE {
+            return None;
+        }
+        *last = now;
+        let mut patch = ToolPatch::new(parent);
+        patch.status = Some(ToolStatus::InProgress);
+        Some(Update::ToolUpdate(patch))
     }
 
     /// A call moves.
@@ -462,6 +482,33 @@ mod tests {
             matches!(&updates[..], [Update::ToolUpdate(patch)] if patch.status == Some(ToolStatus::Completed))
         );
         assert!(at(&mut tools, progress("late")).is_empty());
+    }
+
+    #[test]
+    fn a_call_that_a_subagent_works_for_moves_now_and_then() {
+        let mut tools = tools();
+        at(&mut tools, ToolStage::Started);
+        let begun = Instant::now();
+        let mut child = ToolEvent {
+            call: "child".into(),
+            tool: Some("Read".into()),
+            parent: Some("c".into()),
+            agent: None,
+            stage: ToolStage::Started,
+        };
+        assert_eq!(tools.sign_of_life(&child, begun), None, "it has just been seen");
+        tools.stage(child.clone());
+        child.parent = None;
+        let moved = |update: Option<Update>| {
+            matches!(update, Some(Update::ToolUpdate(patch))
+                if patch.call == "c".into() && patch.status == Some(ToolStatus::InProgress))
+        };
+        assert!(!moved(tools.sign_of_life(&child, begun + SIGN_OF_LIFE / 2)));
+        assert!(moved(tools.sign_of_life(&child, begun + SIGN_OF_LIFE)));
+        assert!(!moved(tools.sign_of_life(&child, begun + SIGN_OF_LIFE)));
+        assert!(moved(tools.sign_of_life(&child, begun + 2 * SIGN_OF_LIFE)));
+        at(&mut tools, done(None));
+        assert!(!moved(tools.sign_of_life(&child, begun + 9 * SIGN_OF_LIFE)), "it is over");
     }
 
     #[test]

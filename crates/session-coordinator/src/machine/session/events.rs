@@ -79,8 +79,9 @@ impl Session {
                         }
                         _ => None,
                     };
+                    let alive = self.tools.sign_of_life(&tool, self.now);
                     let updates = self.tools.stage(tool);
-                    self.show(updates);
+                    self.show(alive.into_iter().chain(updates));
                     if let Some(todos) = todos {
                         self.facts.set_todos(todos);
                         self.show_facts();
