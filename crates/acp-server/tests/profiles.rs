@@ -101,17 +101,6 @@ fn play(profile: &str, scenario: Option<&str>, text: &str, allow: bool) -> Strin
         }
     });
     frames.push(json!({"result": answer["result"], "error": answer["error"]}));
-    if text.starts_with("/compact") && capabilities(profile)["session"]["compaction"].is_object() {
-        // The host answers the call and tells of the compaction on ways of their own, so either can be first.
-        let completed = |frame: &Value| {
-            let update = &frame["params"]["update"];
-            update["sessionUpdate"] == "compaction_update" && update["status"] == "completed"
-        };
-        while !frames.iter().any(completed) {
-            frames.push(turn.client.recv());
-        }
-        frames.sort_by_key(|frame| frame["params"]["update"]["sessionUpdate"] != "compaction_update");
-    }
     let workspace = turn.workspace.to_str().unwrap();
     Redaction { workspace, ids: BTreeMap::new() }.frames(frames)
 }

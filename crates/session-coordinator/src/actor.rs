@@ -291,8 +291,9 @@ impl Actor {
     fn done(&mut self, done: Done) {
         match done {
             Done::Input(input) => {
-                if gone(&input) {
-                    // What the host said before it went is still in the stream and comes first.
+                if gone(&input) || matches!(input, Input::Compacted { .. } | Input::GoalDone { .. }) {
+                    // What the host said before it went, or before it answered a command that ends a prompt, is still
+                    // in the stream and comes first.
                     for _ in 0..self.subscription.as_ref().map_or(0, |subscription| subscription.events.len())
                     {
                         if let Some(Ok(event)) =
