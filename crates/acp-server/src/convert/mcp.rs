@@ -95,12 +95,21 @@ fn args(at: &str, value: Option<Value>) -> Result<Vec<Value>, Failure> {
 /// Environment variables or headers.
 fn pairs(at: &str, field: &str, value: Option<Value>) -> Result<Vec<Value>, Failure> {
     let invalid = || {
-        invalid_params(&format!("{at}.{field}"), "must be an array of objects with name and value as strings")
+        let rule = "must be an array of objects with name and value as strings, with names and values that are possible there";
+        invalid_params(&format!("{at}.{field}"), rule)
+    };
+    // A line break in a header would begin another one; an equals sign would move the border of a variable's name.
+    let breaks = ['\r', '\n', '\0'];
+    let fits = |name: &str, value: &str| match field {
+        "headers" => !name.contains(':') && !name.contains(breaks) && !value.contains(breaks),
+        _ => !name.contains('=') && !name.contains('\0') && !value.contains('\0'),
     };
     let pair = |value: Value| {
         let Value::Object(mut pair) = value else { return Err(invalid()) };
         match (pair.remove("name"), pair.remove("value")) {
-            (Some(Value::String(name)), Some(Value::String(value))) if !name.is_empty() => {
+            (Some(Value::String(name)), Some(Value::String(value)))
+                if !name.is_empty() && fits(&name, &value) =>
+            {
                 Ok(json!({"name": name, "value": value}))
             }
             _ => Err(invalid()),
@@ -163,6 +172,9 @@ mod tests {
             (change(&good, "env", json!({"K": "CANARY"})), ".env"),
             (change(&good, "env", json!([{"name": "K", "value": 1}])), ".env"),
             (change(&good, "env", json!([{"name": "", "value": "CANARY"}])), ".env"),
+            (change(&good, "env", json!([{"name": "A=B", "value": "CANARY"}])), ".env"),
+            (change(&remote, "headers", json!([{"name": "A\r\nB", "value": "CANARY"}])), ".headers"),
+            (change(&remote, "headers", json!([{"name": "A", "value": "CANARY\nB: c"}])), ".headers"),
             (change(&remote, "url", json!("ftp://CANARY")), ".url"),
             (change(&remote, "url", json!("CANARY")), ".url"),
             (change(&remote, "headers", json!({"K": "CANARY"})), ".headers"),

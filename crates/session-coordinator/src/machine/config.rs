@@ -84,7 +84,7 @@ impl Config {
             ConfigId::Mode => match profile.mode(value) {
                 Some(mode) if self.mode.as_ref() == Some(&mode.id) => Ok(None),
                 Some(mode) => Ok(Some(Setting::Mode(Arc::clone(&mode.id)))),
-                None => Err(unknown(ErrorCode::ModeUnknown, option, value)),
+                None => Err(unknown(ErrorCode::ModeUnknown, option)),
             },
             ConfigId::Model => {
                 if self.model.as_ref().is_some_and(|model| model_value(model) == value) {
@@ -92,13 +92,11 @@ impl Config {
                 }
                 let model = self.models.iter().find(|model| model_value(&model.id) == value);
                 match model {
-                    Some(Model { disabled: Some(why), .. }) => {
-                        Err(unknown(ErrorCode::OptionUnknown, option, value)
-                            .cause(format!("the model cannot be chosen now: {why}"))
-                            .next_step("choose another model"))
-                    }
+                    Some(Model { disabled: Some(why), .. }) => Err(unknown(ErrorCode::OptionUnknown, option)
+                        .cause(format!("the model cannot be chosen now: {why}"))
+                        .next_step("choose another model")),
                     Some(model) => Ok(Some(Setting::Model(model.id.clone()))),
-                    None => Err(unknown(ErrorCode::OptionUnknown, option, value)
+                    None => Err(unknown(ErrorCode::OptionUnknown, option)
                         .cause("the model is not in ZCode's list")
                         .next_step("choose one of the listed models")),
                 }
@@ -110,7 +108,7 @@ impl Config {
                 let level = self.thought.available.iter().find(|(level, _)| &**level == value);
                 level
                     .map(|(level, _)| Some(Setting::Thought(Arc::clone(level))))
-                    .ok_or_else(|| unknown(ErrorCode::OptionUnknown, option, value))
+                    .ok_or_else(|| unknown(ErrorCode::OptionUnknown, option))
             }
         }
     }
@@ -201,9 +199,9 @@ fn model_value(model: &ModelRef) -> String {
     json!([&*model.provider, &*model.model, model.variant.as_deref()]).to_string()
 }
 
-fn unknown(code: ErrorCode, option: ConfigId, value: &str) -> Failure {
-    let value: String = value.chars().take(200).collect();
-    Failure::new(code).with(Detail::Field, option.as_str()).with(Detail::Detected, value)
+/// The value is the client's text and is not repeated.
+fn unknown(code: ErrorCode, option: ConfigId) -> Failure {
+    Failure::new(code).with(Detail::Field, option.as_str())
 }
 
 #[cfg(test)]
