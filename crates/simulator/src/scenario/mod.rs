@@ -5,7 +5,8 @@ pub(crate) mod model;
 mod parse;
 pub(crate) mod template;
 
-use std::path::PathBuf;
+use std::io::{self, Read as _};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 pub(crate) use builtin::choose;
@@ -67,7 +68,7 @@ impl ScenarioSource {
     /// Reads what a user wrote after `--simulated=`: a path if it looks like one, otherwise a built-in name.
     pub fn from_argument(text: &str) -> Self {
         let is_path = text.contains(['/', '\\'])
-            || std::path::Path::new(text).extension().is_some_and(|ext| ext.eq_ignore_ascii_case("toml"));
+            || Path::new(text).extension().is_some_and(|ext| ext.eq_ignore_ascii_case("toml"));
         if is_path { Self::File(PathBuf::from(text)) } else { Self::Builtin(text.to_owned()) }
     }
 
@@ -79,12 +80,39 @@ impl ScenarioSource {
                 find(name).map(Builtin::scenario).ok_or_else(|| LoadError::Unknown(name.clone()))
             }
             Self::File(path) => {
-                let text = std::fs::read_to_string(path)
-                    .map_err(|source| LoadError::Read { path: path.clone(), source })?;
+                let text = read(path).map_err(|source| LoadError::Read { path: path.clone(), source })?;
                 let scenario = Scenario::parse(&text)
                     .map_err(|source| LoadError::Invalid { path: path.clone(), source })?;
                 Ok(Arc::new(scenario))
             }
         }
+    }
+}
+
+/// A regular file, and of one beyond the limit only as much as shows that: a device or a pipe may never end.
+fn read(path: &Path) -> io::Result<String> {
+    if !std::fs::metadata(path)?.is_file() {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
+    }
+    let mut text = String::new();
+    std::fs::File::open(path)?.take(parse::MAX_FILE as u64 + 1).read_to_string(&mut text)?;
+    Ok(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn what_is_no_regular_file_or_too_long_is_refused() {
+        let refused = |path: &Path| ScenarioSource::File(path.to_owned()).load().unwrap_err().to_string();
+        assert!(refused(Path::new("/dev/zero")).contains("not a regular file"));
+        let dir = tempfile::tempdir().unwrap();
+        assert!(refused(dir.path()).contains("not a regular file"));
+        let long = dir.path().join("long.toml");
+        std::fs::write(&long, vec![b'#'; 2 * parse::MAX_FILE]).unwrap();
+        let error = ScenarioSource::File(long).load().unwrap_err();
+        assert!(matches!(error, LoadError::Invalid { .. }), "{error}");
     }
 }

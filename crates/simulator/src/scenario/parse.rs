@@ -9,7 +9,7 @@ use super::template;
 /// Version of the file format this build reads.
 const FORMAT: u32 = 1;
 /// Longest file.
-const MAX_FILE: usize = 1 << 20;
+pub(super) const MAX_FILE: usize = 1 << 20;
 /// Most rounds of one `repeat`, deltas of one flood, repeated lines.
 const MAX_TIMES: u64 = 10_000_000;
 /// Largest single frame a scenario may ask for.
