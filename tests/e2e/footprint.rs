@@ -9,13 +9,7 @@ use testkit::install::FakeInstall;
 use testkit::wait::eventually;
 use testkit::{Agent, Home, process};
 
-use crate::support::{BINARY, END, command};
-
-fn node_is_missing() -> bool {
-    let missing = testkit::install::node().is_none();
-    assert!(!missing || std::env::var_os("CI").is_none(), "node is needed on a build machine");
-    missing
-}
+use crate::support::{BINARY, END, command, node_is_missing};
 
 fn agent(home: &Home, install: &FakeInstall) -> Agent {
     let mut command = command(home, &[]);

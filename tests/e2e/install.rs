@@ -8,14 +8,7 @@ use testkit::install::{FakeInstall, Fault};
 use testkit::wait::eventually;
 use testkit::{Agent, Home, process};
 
-use crate::support::{BINARY, END, command, run};
-
-/// Node is the fake install's runtime. Without it these tests cannot run; on a build machine that is a failure.
-fn node_is_missing() -> bool {
-    let missing = testkit::install::node().is_none();
-    assert!(!missing || std::env::var_os("CI").is_none(), "node is needed on a build machine");
-    missing
-}
+use crate::support::{BINARY, END, command, node_is_missing, run};
 
 /// A fake install in a sealed home, with a note of whether anything of it was executed.
 struct Fake {

@@ -6,14 +6,7 @@ use serde_json::json;
 use testkit::install::{FakeInstall, Fault};
 use testkit::{Agent, Home};
 
-use crate::support::{BINARY, END, Run, agent, command, run};
-
-/// Node is the fake install's runtime. Without it these tests cannot run; on a build machine that is a failure.
-fn node_is_missing() -> bool {
-    let missing = testkit::install::node().is_none();
-    assert!(!missing || std::env::var_os("CI").is_none(), "node is needed on a build machine");
-    missing
-}
+use crate::support::{BINARY, END, Run, agent, command, node_is_missing, run};
 
 struct Fake {
     home: Home,

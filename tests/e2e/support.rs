@@ -79,3 +79,11 @@ pub fn repository_file(path: &str) -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(path);
     std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
+
+/// Node is the fake install's runtime. Without it these tests cannot run; on a build machine that is a failure.
+#[cfg(unix)]
+pub fn node_is_missing() -> bool {
+    let missing = testkit::install::node().is_none();
+    assert!(!missing || std::env::var_os("CI").is_none(), "node is needed on a build machine");
+    missing
+}
